@@ -23,6 +23,10 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATAD
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake DESTINATION ${package_folder})
 file(WRITE ${CMAKE_BINARY_DIR}/lockstepConfig.cmake
 "include(\${CMAKE_CURRENT_LIST_DIR}/lockstepTargets.cmake)
+# Set it before find_package(lockstep): targets that link lockstep::lockstep precompile lockstep.h once.
+if(LOCKSTEP_PRECOMPILE_HEADERS)
+  target_precompile_headers(lockstep::lockstep INTERFACE <lockstep/lockstep.h>)
+endif()
 ")
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/lockstepConfig.cmake ${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake

@@ -50,6 +50,7 @@ namespace linalg = lockstep::ops;
 namespace math = lockstep::ops;
 namespace image = lockstep::image;
 namespace io = lockstep::io;
+namespace lookup = lockstep::lookup;
 namespace ragged = lockstep::ragged;
 namespace sparse = lockstep::sparse;
 namespace nn = lockstep::nn;

@@ -42,9 +42,12 @@ template <typename T>
 inline constexpr bool kIsNested<Nested<T>> = true;
 template <>
 inline constexpr bool kIsNested<Leaves> = true;
+// Whether a structure of T takes objects that convert to T as leaves.
+template <typename T>
+inline constexpr bool kTakesOthers = std::is_same_v<T, Tensor>;
 // Objects that stand for a tensor: a variable for its value.
 template <typename U, typename T>
-concept StandsFor = std::is_same_v<T, Tensor> && std::is_class_v<U> && !kIsNested<U> && !std::is_same_v<U, T> &&
+concept StandsFor = kTakesOthers<T> && std::is_class_v<U> && !kIsNested<U> && !std::is_same_v<U, T> &&
                     std::is_convertible_v<const U&, T>;
 
 // A pair, a tuple or an array whose parts convert to T.
@@ -83,7 +86,7 @@ class Nested {
   Nested(const Nested& other);
   Nested(Nested&& other) noexcept;
   Nested& operator=(const Nested& other);
-  Nested& operator=(Nested&& other) noexcept;
+  Nested& operator=(Nested&& other);
   ~Nested();
   Nested(T leaf);
   template <internal::StandsFor<T> U>
@@ -109,7 +112,7 @@ class Nested {
   static Nested list(List items);
   static Nested dict(Dict items);
 
-  bool is_leaf() const { return !parts_; }
+  bool is_leaf() const { return !parts_ || !(is_list() || is_dict()); }
   bool is_list() const;
   bool is_dict() const;
 
@@ -159,7 +162,16 @@ class Nested {
     return leaf()[entries];
   }
   // False for "nothing": a leaf that is an undefined tensor.
-  bool defined() const requires std::is_same_v<T, Tensor> { return !is_leaf() || leaf().defined(); }
+  bool defined() const requires std::is_same_v<T, Tensor> { return is_list() || is_dict() || leaf().defined(); }
+  // The single element of a leaf that is a tensor; all of its elements.
+  template <typename U>
+  U item() const requires std::is_same_v<T, Tensor> {
+    return leaf().template item<U>();
+  }
+  template <typename U>
+  std::vector<U> to_vector() const requires std::is_same_v<T, Tensor> {
+    return leaf().template to_vector<U>();
+  }
 
   // Entries of a list or a dict; 1 for a leaf.
   std::size_t size() const;
@@ -181,6 +193,12 @@ class Nested {
   const Nested& operator[](const Key& key) const& {
     return at(key);
   }
+  // Of a variable also to assign to: features["x"] = …, which adds the entry to a dict, or to an undefined tensor, which
+  // becomes one. Reading an entry that does not exist throws NotFound.
+  template <std::convertible_to<std::string_view> Key>
+  Nested& operator[](const Key& key) & {
+    return entry_to_assign(key);
+  }
   OwnItem operator[](std::int64_t index) && { return std::as_const(*this)[index]; }
   template <std::convertible_to<std::string_view> Key>
   Nested operator[](const Key& key) && {
@@ -189,6 +207,10 @@ class Nested {
   Nested at(std::string_view key) && { return std::as_const(*this).at(key); }
   const Nested& at(std::string_view key) const& { return entry(key); }
   const Nested* find(std::string_view key) const&;
+  // Removes the entry and returns it. Throws NotFound.
+  Nested pop(std::string_view key);
+  // Adds the entries of a dict to this one, in the place of those of the same names.
+  void update(const Nested& dict);
 
   // const auto& [x, y] = element: the parts of a list of two. Throws InvalidArgument for others.
   template <std::size_t I>
@@ -246,6 +268,9 @@ class Nested {
   struct Parts;
   const Nested& item(std::int64_t index) const;
   const Nested& entry(std::string_view key) const;
+  Nested& entry_to_assign(std::string_view key);
+  // Throws NotFound for an entry that was asked for and does not exist; returns what was assigned to it.
+  const Nested& present() const;
   // Throws InvalidArgument unless this is a list of `size`.
   const Nested& part_of(std::size_t index, std::size_t size) const;
   std::vector<const std::pair<std::string, Nested>*> sorted_entries() const;

@@ -10,9 +10,19 @@ namespace lockstep {
 
 template <typename T>
 struct Nested<T>::Parts {
+  Parts(List list) : items(std::move(list)) {}
+  Parts(Dict dict) : is_dict(true), entries(std::move(dict)) {}
+  Parts(Parts& owner, std::string_view missing) : dict(&owner), key(missing) {}
+  Parts(const Parts& other) : is_dict(other.is_dict), items(other.items), entries(other.entries) {}
+
   bool is_dict = false;
   List items;
   Dict entries;
+  // Entries that were asked for and do not exist. Each knows the dict that it becomes an entry of when it is assigned
+  // to; entries that exist stay where they are until then.
+  std::vector<std::unique_ptr<Nested>> missing;
+  Parts* dict = nullptr;
+  std::string key;
 };
 
 template <typename T>
@@ -21,7 +31,9 @@ template <typename T>
 Nested<T>::Nested(T leaf) : leaf_(std::move(leaf)) {}
 template <typename T>
 Nested<T>::Nested(const Nested& other)
-    : leaf_(other.leaf_), parts_(other.parts_ ? std::make_unique<Parts>(*other.parts_) : nullptr) {}
+    : leaf_(other.leaf_), parts_(other.parts_ ? std::make_unique<Parts>(*other.parts_) : nullptr) {
+  if (other.parts_ && other.parts_->dict) *this = Nested(other.present());
+}
 template <typename T>
 Nested<T>::Nested(Nested&& other) noexcept = default;
 template <typename T>
@@ -29,7 +41,19 @@ Nested<T>& Nested<T>::operator=(const Nested& other) {
   return *this = Nested(other);
 }
 template <typename T>
-Nested<T>& Nested<T>::operator=(Nested&& other) noexcept = default;
+Nested<T>& Nested<T>::operator=(Nested&& other) {
+  if (parts_ && parts_->dict) {
+    Dict& entries = parts_->dict->entries;
+    for (auto& [name, value] : entries) {
+      if (name == parts_->key) return value = std::move(other);
+    }
+    entries.emplace_back(parts_->key, std::move(other));
+    return entries.back().second;
+  }
+  leaf_ = std::move(other.leaf_);
+  parts_ = std::move(other.parts_);
+  return *this;
+}
 template <typename T>
 Nested<T>::~Nested() = default;
 
@@ -44,38 +68,47 @@ Nested<T>::Nested(std::initializer_list<Entry> entries) {
 template <typename T>
 Nested<T> Nested<T>::list(List items) {
   Nested out;
-  out.parts_ = std::make_unique<Parts>(Parts{false, std::move(items), {}});
+  out.parts_ = std::make_unique<Parts>(std::move(items));
   return out;
 }
 template <typename T>
 Nested<T> Nested<T>::dict(Dict entries) {
   Nested out;
-  out.parts_ = std::make_unique<Parts>(Parts{true, {}, std::move(entries)});
+  out.parts_ = std::make_unique<Parts>(std::move(entries));
   return out;
 }
 
 template <typename T>
 bool Nested<T>::is_list() const {
-  return parts_ && !parts_->is_dict;
+  return parts_ && (parts_->dict ? present().is_list() : !parts_->is_dict);
 }
 template <typename T>
 bool Nested<T>::is_dict() const {
-  return parts_ && parts_->is_dict;
+  return parts_ && (parts_->dict ? present().is_dict() : parts_->is_dict);
+}
+template <typename T>
+const Nested<T>& Nested<T>::present() const {
+  if (!parts_ || !parts_->dict) return *this;
+  for (const auto& [name, value] : parts_->dict->entries) {
+    if (name == parts_->key) return value;
+  }
+  throw_not_found("the dict has no key '" + parts_->key + "'");
 }
 template <typename T>
 const T& Nested<T>::leaf() const& {
+  if (parts_ && parts_->dict) return present().leaf();
   if (parts_) throw_wrong_structure(is_list() ? "a list" : "a dict", "one value");
   return leaf_;
 }
 template <typename T>
 const typename Nested<T>::List& Nested<T>::items() const& {
   if (!is_list()) throw_wrong_structure(is_leaf() ? "one value" : "a dict", "a list");
-  return parts_->items;
+  return present().parts_->items;
 }
 template <typename T>
 const typename Nested<T>::Dict& Nested<T>::entries() const& {
   if (!is_dict()) throw_wrong_structure(is_leaf() ? "one value" : "a list", "a dict");
-  return parts_->entries;
+  return present().parts_->entries;
 }
 template <typename T>
 typename Nested<T>::List Nested<T>::items() && {
@@ -117,6 +150,30 @@ const Nested<T>& Nested<T>::entry(std::string_view key) const {
   const Nested* found = find(key);
   if (!found) throw_not_found("the dict has no key '" + std::string(key) + "'");
   return *found;
+}
+template <typename T>
+Nested<T>& Nested<T>::entry_to_assign(std::string_view key) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (!parts_ && !leaf_.defined()) *this = dict({});
+  }
+  for (auto& [name, value] : entries()) {
+    if (name == key) return value;
+  }
+  Parts& owner = *const_cast<Nested&>(present()).parts_;
+  Nested missing;
+  missing.parts_ = std::make_unique<Parts>(owner, key);
+  owner.missing.push_back(std::make_unique<Nested>(std::move(missing)));
+  return *owner.missing.back();
+}
+template <typename T>
+Nested<T> Nested<T>::pop(std::string_view key) {
+  Nested value = entry(key);
+  std::erase_if(entries(), [&](const auto& entry) { return entry.first == key; });
+  return value;
+}
+template <typename T>
+void Nested<T>::update(const Nested& dict) {
+  for (const auto& [name, value] : Nested(dict).entries()) (*this)[name] = value;
 }
 template <typename T>
 const Nested<T>& Nested<T>::part_of(std::size_t index, std::size_t size) const {

@@ -202,6 +202,14 @@ Options Dataset::options() const {
 }
 
 std::int64_t Dataset::cardinality() const { return node_->cardinality(); }
+std::int64_t Dataset::len() const {
+  const std::int64_t count = cardinality();
+  if (count < 0) {
+    throw_invalid_argument(fmt::format("the dataset has no length: its number of elements is {}",
+                                       count == kInfiniteCardinality ? "infinite" : "unknown"));
+  }
+  return count;
+}
 ElementSpec Dataset::element_spec() const { return node_->element_spec(); }
 DatasetInputIterator Dataset::begin() const {
   return DatasetInputIterator(std::make_shared<DatasetIterator>(make_iterator()));

@@ -180,9 +180,11 @@ class Dataset {
   static Dataset from_tensors(const Element& element);
   // Slices of axis 0; every leaf must have as many. Memory is shared with the tensors.
   static Dataset from_tensor_slices(const Element& tensors);
-  // Of numbers or texts: from_tensor_slices({8, 3, 0}).
-  static Dataset from_tensors(std::initializer_list<Values> values) { return from_tensors(Tensor(values)); }
-  static Dataset from_tensor_slices(std::initializer_list<Values> values) { return from_tensor_slices(Tensor(values)); }
+  // Of numbers or texts: from_tensor_slices({8, 3, 0}), from_tensor_slices({{"a", {1, 2}}, {"b", {3, 4}}}).
+  static Dataset from_tensors(std::initializer_list<Values> values) { return from_tensors(structure_of(values)); }
+  static Dataset from_tensor_slices(std::initializer_list<Values> values) {
+    return from_tensor_slices(structure_of(values));
+  }
   // Of vectors of numbers or texts: from_tensor_slices(files), from_tensor_slices({sources, targets}).
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string>
@@ -247,7 +249,7 @@ class Dataset {
                        bool drop_remainder = false) const;
   Dataset padded_batch(std::int64_t batch_size, const PaddedBatchOptions& o) const {
     return padded_batch(batch_size, o.padded_shapes ? o.padded_shapes->flatten() : std::vector<Shape>(),
-                        o.padding_values, o.drop_remainder);
+                        o.padding_values.value, o.drop_remainder);
   }
   Dataset unbatch() const;
   // Without a seed, one follows from the global seed (random::set_random_seed) when there is one.
@@ -276,6 +278,7 @@ class Dataset {
   Dataset prefetch(std::int64_t buffer_size = -1) const;
   Dataset concatenate(const Dataset& other) const;  // element_spec must match
   Dataset enumerate(std::int64_t start = 0) const;  // (int64 scalar, element)
+  Dataset enumerate(const EnumerateOptions& o) const { return enumerate(o.start); }
   // The distinct elements, in the order of their first occurrence: tensors of int32, int64 or strings.
   Dataset unique() const;
   // Batches of another size with the same rows.
@@ -385,6 +388,8 @@ class Dataset {
   // ---- properties --------------------------------------------------------------------------------------
   // Number of elements, kInfiniteCardinality or kUnknownCardinality.
   std::int64_t cardinality() const;
+  // Python's len(). Throws InvalidArgument for an infinite or unknown number.
+  std::int64_t len() const;
   // Of map, the spec is learned from the function's result for the first element.
   ElementSpec element_spec() const;
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
-#include "lockstep/base/nested.h"
+#include "lockstep/tensor/structure.h"
 #include "lockstep/base/shape.h"
 
 namespace lockstep::data {
@@ -35,11 +35,22 @@ struct PrefetchKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t buffer_size = -1;
 };
+// A number, or a tensor of one.
+struct PaddingValue {
+  template <typename T>
+  requires std::is_arithmetic_v<T> PaddingValue(T number) : value(static_cast<double>(number)) {}
+  PaddingValue(const Tensor& scalar) : value(scalar.item<double>()) {}
+  double value;
+};
 struct PaddedBatchOptions {
   FieldNamesOnly names_only = {};
   std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // in the element's structure
-  double padding_values = 0;
+  PaddingValue padding_values = 0;
   bool drop_remainder = false;
+};
+struct EnumerateOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t start = 0;
 };
 struct ShuffleOptions {
   std::optional<std::int64_t> seed = std::nullopt;
@@ -74,7 +85,7 @@ struct GroupByWindowOptions {
 struct BucketOptions {
   FieldNamesOnly names_only = {};
   std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // default: those of element_spec()
-  double padding_values = 0;
+  PaddingValue padding_values = 0;
   bool pad_to_bucket_boundary = false;
   bool no_padding = false;
   bool drop_remainder = false;

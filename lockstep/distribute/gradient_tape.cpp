@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-template class Nested<distribute::Variable>;
+template class Nested<GradientSource>;
 
 namespace {
 
@@ -81,6 +81,7 @@ void GradientTape::watch(const Tensor& tensor) {
     return;
   }
   if (!ops::requires_grad(tensor)) ops::require_grad(tensor);
+  watched_tensors_.push_back(tensor);
 }
 
 void GradientTape::watch(const distribute::Variable& variable) {
@@ -139,7 +140,7 @@ Tensors GradientTape::compute(const Tensors& targets, const Tensors& leaves, con
   Tensors watched;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (!ops::requires_grad(leaves[i])) continue;
+    if (!leaves[i].defined() || !ops::requires_grad(leaves[i])) continue;
     watched.push_back(leaves[i]);
     places.push_back(i);
   }
@@ -167,6 +168,19 @@ Tensor sum_of(const Tensor& a, Tensor b) {
 }
 
 }  // namespace
+
+Tensor GradientTape::known(const Tensor& source) const {
+  if (!source.defined() || !ops::requires_grad(source) || !ops::is_leaf(source)) return source;
+  for (const Tensor& tensor : watched_tensors_) {
+    if (same(tensor, source)) return source;
+  }
+  for (const auto& [variable, leaves] : leaves_) {
+    for (const auto& [value, leaf] : leaves) {
+      if (same(leaf, source)) return source;
+    }
+  }
+  return {};
+}
 
 // The leaves that stand for those of the variables that the tape has seen, and their places in the list.
 Tensors GradientTape::leaves_of(const Variables& sources, std::vector<std::size_t>& places) const {
@@ -209,12 +223,29 @@ Tensors GradientTape::gradient(const Targets& targets, const Variables& sources,
 }
 
 Tensors GradientTape::gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients) {
-  return compute(targets, sources, output_gradients);
+  Tensors leaves;
+  for (const Tensor& source : sources) leaves.push_back(known(source));
+  return compute(targets, leaves, output_gradients);
 }
 
-Nested<Tensor> GradientTape::gradient(const Targets& targets, const Nested<distribute::Variable>& sources,
+Nested<Tensor> GradientTape::gradient(const Targets& targets, const Nested<GradientSource>& sources,
                                       const Tensor& output_gradients) {
-  return sources.pack(gradient(targets, sources.flatten(), output_gradients));
+  // All of them in one pass, as a tape that is not persistent gives its gradients once.
+  std::vector<std::size_t> places;  // of the leaves among the sources
+  Tensors leaves;
+  const std::vector<GradientSource> all = sources.flatten();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::vector<std::size_t> unused;
+    const Tensors found = all[i].variable() ? leaves_of({all[i].variable()}, unused) : Tensors{known(all[i].tensor())};
+    leaves.insert(leaves.end(), found.begin(), found.end());
+    places.insert(places.end(), found.size(), i);
+  }
+  Tensors found = compute(targets, leaves, output_gradients), gradients(all.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    Tensor& gradient = gradients[places[i]];
+    gradient = sum_of(gradient, std::move(found[i]));
+  }
+  return sources.pack(gradients);
 }
 
 Tensors GradientTape::gradient(const Targets& targets, const Variables& sources, const GradientOptions& options) {
@@ -238,9 +269,12 @@ GradientTape::Variables GradientTape::watched_variables() const { return watched
 void GradientTape::reset() {
   leaves_.clear();
   watched_.clear();
+  watched_tensors_.clear();
 }
 
-Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) { return jacobian_of(target, source); }
+Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) {
+  return jacobian_of(target, known(source));
+}
 
 Tensor GradientTape::jacobian(const Tensor& target, const distribute::Variable& source) {
   std::vector<std::size_t> places;
@@ -293,7 +327,7 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) 
                     rows.to_string(), sources.to_string()));
   }
   const std::int64_t count = rows[0] > 0 ? target.num_elements() / rows[0] : 0;
-  const Tensors columns = gradients_of_picks("batch_jacobian", target, source, count, [&](std::int64_t i) {
+  const Tensors columns = gradients_of_picks("batch_jacobian", target, known(source), count, [&](std::int64_t i) {
     const Tensor of_row = ops::one_hot(Tensor::scalar(i), count, target.dtype());
     return ops::reshape(ops::tile(ops::expand_dims(of_row, 0), {rows[0], 1}), rows.dims());
   });

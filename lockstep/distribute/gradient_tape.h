@@ -15,7 +15,29 @@
 
 namespace lockstep {
 
-extern template class Nested<distribute::Variable>;
+// What a gradient is taken with respect to, as a leaf of a dict or of nested lists: a variable or a tensor.
+class GradientSource {
+ public:
+  GradientSource() = default;
+  template <typename T>
+  requires(std::is_convertible_v<const T&, distribute::Variable> || std::is_convertible_v<const T&, Tensor>)
+      GradientSource(const T& source) {
+    if constexpr (std::is_convertible_v<const T&, distribute::Variable>) {
+      variable_ = source;
+    } else {
+      tensor_ = static_cast<Tensor>(source);
+    }
+  }
+  const distribute::Variable& variable() const { return variable_; }  // empty: it is the tensor
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  distribute::Variable variable_;
+  Tensor tensor_;
+};
+template <>
+inline constexpr bool internal::kTakesOthers<GradientSource> = true;
+extern template class Nested<GradientSource>;
 
 // The targets of a tape: a tensor, the leaves of a structure, or several tensors in braces.
 class Targets : public Tensors {
@@ -60,7 +82,8 @@ class GradientTape {
 
   // d target / d source for each source, in the form in which the sources are given: one, some in braces (const auto
   // [dw, db] = tape.gradient(loss, {w, b})), a vector, or a dict ({{"w", w}, {"b", b}}); an undefined tensor for a
-  // source without a connection. Several targets count as their sum. A target that is not a scalar counts with weights
+  // source without a connection, and for a tensor that was neither watched by this tape nor computed. Several targets
+  // count as their sum. A target that is not a scalar counts with weights
   // of one, or with `output_gradients`. Calling it on an innermost tape that is still recording gives gradients that an
   // outer tape can differentiate again. Tapes of one thread are independent, also where they record the same
   // operations.
@@ -81,7 +104,7 @@ class GradientTape {
   Gradients<N> gradient(const Targets& targets, const Tensor (&sources)[N], const Tensor& output_gradients = {}) {
     return Gradients<N>(gradient(targets, Tensors(sources, sources + N), output_gradients));
   }
-  Nested<Tensor> gradient(const Targets& targets, const Nested<distribute::Variable>& sources,
+  Nested<Tensor> gradient(const Targets& targets, const Nested<GradientSource>& sources,
                           const Tensor& output_gradients = {});
   // Of one variable or tensor.
   template <typename Source>
@@ -140,6 +163,8 @@ class GradientTape {
   Tensors compute(const Tensors& targets, const Tensors& leaves, const Tensor& output_gradients,
                   const Ready& ready = {});
 
+  // The tensor, or none where it is a leaf that only other tapes have watched.
+  Tensor known(const Tensor& source) const;
   Tensors leaves_of(const Variables& sources, std::vector<std::size_t>& places) const;
   bool others_may_differentiate() const;
   Tensor jacobian_of(const Tensor& target, const Tensor& leaf);
@@ -154,7 +179,8 @@ class GradientTape {
   bool previous_grad_mode_ = false;
   // Of each variable the values that the tape has read, each with the leaf that represents it.
   std::unordered_map<distribute::VariableImpl*, std::vector<std::pair<Tensor, Tensor>>> leaves_;
-  Variables watched_;  // the variables of leaves_, in order
+  Variables watched_;        // the variables of leaves_, in order
+  Tensors watched_tensors_;  // by watch()
 
   static Tensor filled(const Tensor& gradient, const Tensor& source, const GradientOptions& options);
 };

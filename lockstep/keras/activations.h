@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/keras/handle.h"
 #include "lockstep/keras/object_config.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -27,7 +28,13 @@ class Activation {
   virtual std::shared_ptr<void> layer() const { return nullptr; }
 };
 
-using ActivationPtr = std::shared_ptr<Activation>;
+// A handle of an activation: activation(x).
+class ActivationPtr : public keras::Handle<Activation> {
+ public:
+  using Handle::Handle;
+  Tensor operator()(const Tensor& x) const { return object()(x); }
+  std::string name() const { return object().name(); }
+};
 using ActivationArg = keras::ObjectArg<Activation>;
 
 // From "relu", "swish" (which is "silu"), a config or an object; nothing is "linear". Throws

@@ -1,6 +1,7 @@
 // Base of the handles by which losses, metrics, optimizers, layers and the like are held.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <type_traits>
 #include <typeindex>
@@ -21,6 +22,10 @@ class Handle : public std::shared_ptr<T> {
   Handle(std::nullptr_t) {}
   template <typename U, typename = std::enable_if_t<std::is_convertible_v<U*, T*>>>
   Handle(std::shared_ptr<U> object) : std::shared_ptr<T>(std::move(object)) {}
+  // An object of a user-defined class, which is moved: MetricPtr metric = MyMetric().
+  template <std::derived_from<T> U>
+  requires(std::is_object_v<U> && !std::is_const_v<U> && std::is_move_constructible_v<U>) Handle(U&& object)
+      : std::shared_ptr<T>(std::make_shared<U>(std::move(object))) {}
 
   T* operator->() const { return &object(); }
   T& operator*() const { return object(); }

@@ -161,28 +161,30 @@ struct ConfigOnly {
   operator const Json&() const { return config; }
 };
 
+// What T::from_config returns: a T, which need not be movable, or a pointer to one. A from_config that a class inherits
+// makes another class.
 template <typename T>
-std::unique_ptr<T> own(T value) {
-  return std::make_unique<T>(std::move(value));
-}
-template <typename T>
-std::unique_ptr<T> own(std::unique_ptr<T> value) {
-  return value;
-}
+concept HasOwnFromConfig = requires(const Json& config) {
+  requires std::is_same_v<decltype(T::from_config(config)), T> ||
+      std::is_convertible_v<decltype(T::from_config(config)), std::shared_ptr<T>>;
+};
 
 template <typename T>
-std::unique_ptr<T> make_from_config(const Json& config) {
-  // A from_config that a class inherits makes another class.
-  if constexpr (requires { own<T>(T::from_config(config)); }) {
-    return own<T>(T::from_config(config));
+std::shared_ptr<T> make_from_config(const Json& config) {
+  if constexpr (HasOwnFromConfig<T>) {
+    if constexpr (std::is_same_v<decltype(T::from_config(config)), T>) {
+      return std::shared_ptr<T>(new T(T::from_config(config)));
+    } else {
+      return T::from_config(config);
+    }
   } else if constexpr (std::is_constructible_v<T, ConfigOnly>) {
-    return std::make_unique<T>(ConfigOnly{config});
+    return std::make_shared<T>(ConfigOnly{config});
   } else {
     static_assert(
         std::is_default_constructible_v<T>,
         "a registered class needs a static from_config(const Json&), a constructor that takes const Json&, or "
         "a default constructor");
-    return std::make_unique<T>();
+    return std::make_shared<T>();
   }
 }
 
@@ -194,11 +196,11 @@ template <typename T>
 RegisteredClass class_row_of(const std::string& package, const std::string& name) {
   using Family = typename T::KerasFamily;
   return {package, name, typeid(T), typeid(Family), [](const Json& config) -> std::shared_ptr<void> {
-            std::unique_ptr<T> object = make_from_config<T>(config);
+            std::shared_ptr<T> object = make_from_config<T>(config);
             if constexpr (requires { T::share(std::move(object)); }) {
               return std::shared_ptr<Family>(T::share(std::move(object)));
             } else {
-              return std::shared_ptr<Family>(std::shared_ptr<T>(std::move(object)));
+              return std::shared_ptr<Family>(std::move(object));
             }
           }};
 }

@@ -59,6 +59,11 @@ inline Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
 Tensor img_to_array(const Tensor& img, DType dtype = DType::kFloat32);
 
 struct TimeseriesOptions {
+  FieldNamesOnly names_only = {};
+  // Where they are not given by position.
+  Tensor data = {};
+  Tensor targets = {};
+  std::int64_t sequence_length = 0;
   std::int64_t sequence_stride = 1;              // between the beginnings of two sequences
   std::int64_t sampling_rate = 1;                // between two steps of a sequence
   std::optional<std::int64_t> batch_size = 128;  // nullopt: sequences one by one
@@ -72,6 +77,13 @@ struct TimeseriesOptions {
 // also when shuffled. Throws InvalidArgument for numbers that do not fit the data.
 data::Dataset timeseries_dataset_from_array(const Tensor& data, const Tensor& targets, std::int64_t sequence_length,
                                             const TimeseriesOptions& options = {});
+inline data::Dataset timeseries_dataset_from_array(const Tensor& data, const Tensor& targets,
+                                                   const TimeseriesOptions& options) {
+  return timeseries_dataset_from_array(data, targets, options.sequence_length, options);
+}
+inline data::Dataset timeseries_dataset_from_array(const TimeseriesOptions& options) {
+  return timeseries_dataset_from_array(options.data, options.targets, options.sequence_length, options);
+}
 
 // The names of the folders, in the order of the labels, and the files in the order of the dataset before it is shuffled
 // for each iterator; transformations give a plain Dataset.

@@ -61,6 +61,8 @@ bool requires_grad(const Tensor& value) {
   return value.is_value() && value.dtype() != DType::kString && aten(value).requires_grad();
 }
 
+bool is_leaf(const Tensor& value) { return aten(value).is_leaf(); }
+
 namespace {
 
 // A leaf's gradient of the two parts it came in: one tensor, and slices.

@@ -332,4 +332,11 @@ Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, st
   return call1("HistogramFixedWidth", {values, value_range, Tensor::scalar(static_cast<std::int32_t>(nbins))});
 }
 
+Tensor clip_by_value(const Tensor& x, const ClipKeywords& keywords) {
+  if (!keywords.clip_value_min || !keywords.clip_value_max) {
+    throw_invalid_argument("clip_by_value requires clip_value_min and clip_value_max");
+  }
+  return clip_by_value(x, *keywords.clip_value_min, *keywords.clip_value_max);
+}
+
 }  // namespace lockstep::ops

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -80,6 +81,7 @@ struct Example {
   // Throw InvalidArgument for bytes that are not a valid Example.
   static Example FromString(std::string_view bytes);
   void ParseFromString(std::string_view bytes) { *this = FromString(bytes); }
+  void ParseFromString(const Tensor& scalar) { *this = FromString(scalar.item<std::string>()); }
 };
 
 }  // namespace lockstep::train
@@ -101,6 +103,12 @@ class FixedLenFeature {
   template <typename V>
   FixedLenFeature(const ShapeArg& shape, DType dtype, const V& default_value)
       : options_{{}, shape, dtype, tensor(default_value)} {}
+  struct DefaultValue {
+    FieldNamesOnly names_only = {};
+    FillValue default_value = {};
+  };
+  FixedLenFeature(const ShapeArg& shape, DType dtype, const DefaultValue& options)
+      : options_{{}, shape, dtype, options.default_value} {}
   FixedLenFeature(const ShapeArg& shape, DType dtype, const char* default_value)
       : options_{{}, shape, dtype, Tensor::strings({default_value}, {})} {}
   const Options& options() const { return options_; }
@@ -123,7 +131,13 @@ struct VarLenFeature {
   VarLenFeature(DType dtype) : dtype(dtype) {}
   DType dtype;
 };
-using FeatureDescription = std::map<std::string, std::variant<FixedLenFeature, VarLenFeature>>;
+class FeatureDescription : public std::map<std::string, std::variant<FixedLenFeature, VarLenFeature>> {
+ public:
+  using map::map;
+  // Of features of one kind.
+  template <typename Feature>
+  FeatureDescription(const std::map<std::string, Feature>& features) : map(features.begin(), features.end()) {}
+};
 
 // The features of a serialized Example, or of a vector of them, by name.
 Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescription& features);

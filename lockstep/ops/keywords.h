@@ -82,12 +82,11 @@ inline Tensor cast(const Tensor& x, const CastKeywords& keywords) { return cast(
 
 struct ClipKeywords {
   FieldNamesOnly names_only = {};
-  double clip_value_min = 0;
-  double clip_value_max = 0;
+  std::optional<double> clip_value_min = std::nullopt;
+  std::optional<double> clip_value_max = std::nullopt;
 };
-inline Tensor clip_by_value(const Tensor& x, const ClipKeywords& keywords) {
-  return clip_by_value(x, keywords.clip_value_min, keywords.clip_value_max);
-}
+// Throws InvalidArgument unless both are given.
+Tensor clip_by_value(const Tensor& x, const ClipKeywords& keywords);
 
 struct GatherKeywords {
   FieldNamesOnly names_only = {};

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "lockstep/ops/composed.h"
+#include "lockstep/ops/control_flow.h"
 #include "lockstep/ops/custom_gradient.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/image_functions.h"
 #include "lockstep/ops/keywords.h"
 #include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/lookup_tables.h"
 #include "lockstep/ops/operators.h"
 #include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/ops/runtime.h"

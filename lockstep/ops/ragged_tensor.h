@@ -139,6 +139,10 @@ template <std::same_as<std::vector<RaggedTensor>> List>
 RaggedTensor concat(const List& values, int axis) {
   return concat_ragged(values, axis);
 }
+template <std::same_as<RaggedTensor> R>
+RaggedTensor cast(const R& ragged, DType dtype) {
+  return ragged.with_flat_values(cast(ragged.flat_values(), dtype));
+}
 // "Sum", "Mean", "Max" or "Min" over the rows' axis, 1, of one ragged axis; without an axis over all values.
 Tensor reduce_ragged(const RaggedTensor& ragged, const char* how, std::optional<int> axis);
 struct RaggedAxisKeywords {

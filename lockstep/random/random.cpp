@@ -251,6 +251,11 @@ Tensor dropout_mask(const Shape& shape, double rate, DType dtype, const Seed& se
   return from_floats(values, shape, dtype);
 }
 
+Tensor dropout(const Tensor& inputs, const DropoutKeywords& keywords) {
+  if (!keywords.rate) throw_invalid_argument("random.dropout requires a rate");
+  return dropout(inputs, *keywords.rate, keywords.noise_shape, keywords.seed);
+}
+
 Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& noise_shape, const Seed& seed) {
   if (!(rate >= 0 && rate <= 1)) {
     throw_invalid_argument(fmt::format("dropout: the rate is {}, expected 0 to 1", rate));

@@ -9,6 +9,7 @@
 // or a graph is built. A graph draws numbers of its own.
 #pragma once
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/random/batch_slice.h"
 #include "lockstep/random/seed_generator.h"
 #include "lockstep/random/seeds.h"
@@ -68,6 +69,14 @@ Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& no
 inline Tensor dropout(const Tensor& inputs, double rate, const DropoutOptions& o = {}) {
   return dropout(inputs, rate, o.noise_shape, o.seed);
 }
+struct DropoutKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<double> rate = std::nullopt;
+  std::optional<Shape> noise_shape = std::nullopt;
+  Seed seed = {};
+};
+// Throws InvalidArgument without a rate.
+Tensor dropout(const Tensor& inputs, const DropoutKeywords& keywords);
 struct ShuffleOptions {
   int axis = 0;
   Seed seed = {};

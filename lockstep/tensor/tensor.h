@@ -28,6 +28,8 @@ class Symbol;
 class Resource;
 class Tensor;
 class RaggedTensor;
+template <typename T>
+class Nested;
 
 using Tensors = std::vector<Tensor>;
 
@@ -48,6 +50,9 @@ class Number {
   bool is_integer_;
 };
 
+class Values;
+Nested<Tensor> structure_of(std::initializer_list<Values> values);  // see structure.h
+
 // Numbers, booleans or texts in braces, nested as the axes of a tensor: {{1, 2}, {3, 4}}.
 class Values {
  public:
@@ -67,6 +72,7 @@ class Values {
  private:
   friend class Tensor;
   friend class RaggedTensor;
+  friend Nested<Tensor> structure_of(std::initializer_list<Values> values);
   enum class Kind { kBool, kInt, kLong, kReal, kText, kList };
   Kind kind_;
   Number number_ = 0;
@@ -286,7 +292,11 @@ class TensorRows {
 std::int64_t len(const Tensor& tensor);
 template <typename T>
 requires(!std::is_convertible_v<const T&, Tensor>) std::int64_t len(const T& items) {
-  return static_cast<std::int64_t>(items.size());
+  if constexpr (requires { items.size(); }) {
+    return static_cast<std::int64_t>(items.size());
+  } else {
+    return items.len();  // a dataset
+  }
 }
 
 template <>

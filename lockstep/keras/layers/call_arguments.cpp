@@ -138,7 +138,7 @@ Structure Layer::previous_mask(const CallArguments& arguments, const Structure& 
   return inputs.map([](const Tensor& t) { return t.defined() ? t.mask() : Tensor(); });
 }
 
-Structure Layer::operator()(const Structure& inputs, const CallOptions& options) {
+Structure Layer::call_given(const Structure& inputs, const CallOptions& options) {
   if (argument_names().size() > 1 && inputs.is_list()) return call_with(inputs.items(), options);
   return call_with({inputs}, options);
 }
@@ -153,6 +153,10 @@ Structure Layer::call_with(const std::vector<Structure>& positional, const CallO
   const auto flag = [&](const char* keyword, const std::optional<bool>& value) {
     if (value) arguments.set(keyword, ArgValue(Json(*value)));
   };
+  tensors("inputs", options.inputs);
+  tensors("query", options.query);
+  tensors("value", options.value);
+  tensors("key", options.key);
   tensors("initial_state", options.initial_state);
   tensors("mask", options.mask);
   tensors("query_mask", options.query_mask);

@@ -181,7 +181,12 @@ class Layer : public Operation {
   virtual bool can_be_quantized() const { return false; }
 
   // ---- calling ----
-  Structure operator()(const Structure& inputs, const CallOptions& options = {});
+  template <typename = void>
+  Structure operator()(const Structure& inputs, const CallOptions& options = {}) {
+    return call_given(inputs, options);
+  }
+  // All arguments by name: attention({.query = x, .value = x}).
+  Structure operator()(const CallOptions& options) { return call_with({}, options); }
   // Arguments by position, as in Python: attention(query, value), lstm(x, initial_state).
   template <PositionalArgument T>
   Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) {
@@ -191,6 +196,7 @@ class Layer : public Operation {
   Structure operator()(const Structure& first, const T& second, const U& third, const CallOptions& options = {}) {
     return call_with({first, Structure(second), Structure(third)}, options);
   }
+  Structure call_given(const Structure& inputs, const CallOptions& options);
   Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options);
   Structure invoke(CallArguments arguments, std::optional<bool> training = std::nullopt);
   Structure run(const CallArguments& arguments, std::optional<bool> training) override;
@@ -349,6 +355,12 @@ class Layer : public Operation {
     track_metric(attribute, metric);
     return metric;
   }
+  // A generator of a class that draws random numbers, as in an attribute in Python: its state is among variables().
+  random::SeedGenerator track(const std::string& attribute, const random::SeedGenerator& generator) {
+    static_cast<void>(attribute);
+    track(std::make_shared<random::SeedGenerator>(generator));
+    return generator;
+  }
   // Makes and announces the generator of a layer that draws random numbers.
   random::SeedGeneratorPtr add_seed_generator(std::optional<std::int64_t> seed);
   random::SeedGeneratorPtr track(random::SeedGeneratorPtr generator);
@@ -412,6 +424,7 @@ class CustomLayer : public LayerHandle {
   explicit CustomLayer(std::shared_ptr<L> layer) : LayerHandle(std::move(layer)) {}
   L* operator->() const { return static_cast<L*>(LayerHandle::operator->()); }
   L& operator*() const { return static_cast<L&>(LayerHandle::operator*()); }
+  operator std::shared_ptr<L>() const { return std::static_pointer_cast<L>(*this); }
 };
 
 // A user-defined layer class: make_layer<MyLayer>(args…).

@@ -8,13 +8,17 @@
 
 namespace lockstep::keras {
 
-Structure LayerHandle::operator()(const Structure& inputs, const CallOptions& options) const {
+Structure LayerHandle::call(const Structure& inputs, const CallOptions& options) const {
   return object()(inputs, options);
 }
 Structure LayerHandle::call_with(const std::vector<Structure>& arguments, const CallOptions& options) const {
   return object().call_with(arguments, options);
 }
 std::string LayerHandle::name() const { return object().name(); }
+std::string LayerHandle::class_name() const { return object().class_name(); }
+DTypePolicy LayerHandle::dtype_policy() const { return object().dtype_policy(); }
+DType LayerHandle::compute_dtype() const { return object().compute_dtype(); }
+DType LayerHandle::variable_dtype() const { return object().dtype_policy().variable_dtype(); }
 bool LayerHandle::trainable() const { return object().trainable(); }
 void LayerHandle::set_trainable(bool trainable) const { object().set_trainable(trainable); }
 bool LayerHandle::built() const { return object().built(); }

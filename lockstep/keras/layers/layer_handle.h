@@ -13,6 +13,7 @@
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/handle.h"
+#include "lockstep/keras/layers/dtype_policy.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/layers/lora.h"
 #include "lockstep/keras/nested.h"
@@ -29,7 +30,9 @@ namespace lockstep::keras {
 // common one. A keyword that the layer does not have is an InvalidArgument.
 struct CallOptions {
   FieldNamesOnly names_only = {};
-  Structure initial_state = {};  // recurrent layers
+  Structure inputs = {};                       // where they are not given by position
+  Tensor query = {}, value = {}, key = {};     // attention layers
+  Structure initial_state = {};                // recurrent layers
   Structure mask = {};
   Tensor query_mask = {}, value_mask = {}, key_mask = {};  // multi-head attention
   Tensor attention_mask = {};
@@ -52,16 +55,22 @@ class LayerHandle : public Handle<Layer> {
  public:
   using Handle::Handle;
 
-  Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
+  // A template, because GCC would take {.query = x} for a list of tensors.
+  template <typename = void>
+  Structure operator()(const Structure& inputs, const CallOptions& options = {}) const {
+    return call(inputs, options);
+  }
   // Numbers or texts in braces are a tensor: lookup({{"a", "b"}, {"c", "d"}}).
   Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
-    return (*this)(Tensor(values), options);
+    return (*this)(structure_of(values), options);
   }
   // A text is a tensor too: lookup("word").
   template <std::convertible_to<std::string> Text>
   Structure operator()(const Text& text, const CallOptions& options = {}) const {
     return (*this)(Tensor::strings({std::string(text)}, {}), options);
   }
+  // All arguments by name: attention({.query = x, .value = x, .attention_mask = mask}).
+  Structure operator()(const CallOptions& options) const { return call_with({}, options); }
   // Arguments by position, as in Python: attention(query, value), lstm(x, initial_state).
   template <PositionalArgument T>
   Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
@@ -73,6 +82,10 @@ class LayerHandle : public Handle<Layer> {
   }
 
   std::string name() const;
+  std::string class_name() const;  // "Dense": layer.__class__.__name__ in Python
+  DTypePolicy dtype_policy() const;
+  DType compute_dtype() const;
+  DType variable_dtype() const;
   bool trainable() const;
   void set_trainable(bool trainable) const;
   bool built() const;
@@ -120,6 +133,7 @@ class LayerHandle : public Handle<Layer> {
   // Freezes the kernel and adds trainable matrices of low rank to it: dense.enable_lora({.rank = 4}). See
   // Layer::enable_lora().
   void enable_lora(const LoraOptions& options) const;
+  void enable_lora(std::int64_t rank) const { enable_lora({.rank = rank}); }
   // Replaces the kernel by integers: dense.quantize("int8"). See Layer::quantize().
   void quantize(const quantizers::QuantizationConfig& config) const;
 
@@ -131,6 +145,7 @@ class LayerHandle : public Handle<Layer> {
   const LayerHandle& ptr() const { return *this; }
 
  private:
+  Structure call(const Structure& inputs, const CallOptions& options) const;
   Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options) const;
 };
 

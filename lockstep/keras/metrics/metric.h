@@ -43,6 +43,7 @@ class Metric {
   virtual ~Metric();
   Metric(const Metric&) = delete;
   Metric& operator=(const Metric&) = delete;
+  Metric& operator=(Metric&&) = delete;
 
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
@@ -72,6 +73,8 @@ class Metric {
  protected:
   // Without a name: the class's in snake case.
   explicit Metric(std::string name = {}, std::string dtype = {}) : name_(std::move(name)), dtype_(std::move(dtype)) {}
+  // Of an object that is given as a value: compile({.metrics = {MyMetric()}}).
+  Metric(Metric&&) = default;
   // Zeros, unless an initializer is given. Both are the same: add_weight is the older name.
   VariablePtr add_variable(const Shape& shape, std::string_view name, DType dtype = DType::kFloat32);
   VariablePtr add_variable(const MetricVariableOptions& options);

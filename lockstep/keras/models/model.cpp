@@ -89,7 +89,7 @@ void SubclassedImpl::build_from_config(const Json& config) {
       shapes_from_json(config["input_shape"], fmt::format("build_config of {} '{}'", class_name(), name())));
 }
 
-LayerPtr Model::share(std::unique_ptr<Model> model) {
+LayerPtr Model::share(std::shared_ptr<Model> model) {
   ModelPtr impl = model->impl();
   if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl.get())) {
     model->impl_ = ModelPtr(ModelPtr(), impl.get());  // the other direction owns
@@ -282,7 +282,14 @@ std::optional<Nested<TensorInfo>> Model::save_spec() const {
 }
 
 std::string Model::summary_text(const SummaryOptions& options) const { return keras::summary_text(*impl(), options); }
-void Model::summary(const SummaryOptions& options) const { std::cout << summary_text(options) << std::flush; }
+void Model::summary(const SummaryOptions& options) const {
+  const std::string text = summary_text(options);
+  if (options.print_fn) {
+    options.print_fn(text);
+  } else {
+    std::cout << text << std::flush;
+  }
+}
 
 LayerHandle Model::track(const std::string& attribute, LayerHandle layer) {
   track(attribute, LayerTree(layer));
@@ -300,6 +307,10 @@ SubclassedImpl& Model::with_attributes(const std::string& attribute) const {
 Variable Model::track(const std::string& attribute, const Variable& variable) {
   with_attributes(attribute).adopt_weight(variable, variable.trainable());
   return variable;
+}
+random::SeedGenerator Model::track(const std::string& attribute, const random::SeedGenerator& generator) {
+  with_attributes(attribute).track(std::make_shared<random::SeedGenerator>(generator));
+  return generator;
 }
 metrics::MetricPtr Model::track(const std::string& attribute, const metrics::MetricPtr& metric) {
   impl()->track_metric(attribute, metric);

@@ -18,6 +18,7 @@ namespace lockstep::keras {
 
 struct SummaryOptions {
   int line_length = 0;  // 0: Keras's default width, 88 or 108 columns, but no more than the terminal has
+  std::function<void(const std::string& text)> print_fn = {};  // summary() calls it once; default: standard output
   bool expand_nested = false;
   bool show_trainable = false;
 };
@@ -80,7 +81,7 @@ class Model {
  public:
   using KerasFamily = Layer;
   // For register_keras_serializable(): the layer behind the model, which keeps the model.
-  static LayerPtr share(std::unique_ptr<Model> model);
+  static LayerPtr share(std::shared_ptr<Model> model);
 
   // Empty: using it throws FailedPrecondition. An object of a derived class that gives no name is a model of the
   // class's name.
@@ -122,7 +123,7 @@ class Model {
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
   // Numbers or texts in braces are a tensor: model({{0.5, -1.0}}).
   Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
-    return (*this)(Tensor(values), options);
+    return (*this)(structure_of(values), options);
   }
   // A text is a tensor too.
   template <std::convertible_to<std::string> Text>
@@ -192,6 +193,17 @@ class Model {
 
   // ---- training; see keras/trainer/trainer.h for their contracts and errors ----
   void compile(CompileOptions options = {}) const;
+  // By position, as in Python: compile("adam", "mse", {.metrics = {"mae"}}).
+  template <std::convertible_to<optimizers::OptimizerArg> O>
+  void compile(O&& optimizer, CompileOptions options = {}) const {
+    options.optimizer = std::forward<O>(optimizer);
+    compile(std::move(options));
+  }
+  template <std::convertible_to<optimizers::OptimizerArg> O>
+  void compile(O&& optimizer, const LossTree& loss, CompileOptions options = {}) const {
+    options.loss = loss;
+    compile(std::forward<O>(optimizer), std::move(options));
+  }
   bool compiled() const;
   History fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
   History fit(const BatchedData& data, FitOptions options = {}) const;
@@ -219,7 +231,7 @@ class Model {
   }
   // Numbers in braces are a tensor: model.predict({{0.5, -1.0}}).
   Predictions predict(std::initializer_list<Values> values, PredictOptions options = {}) const {
-    return predict(Structure(Tensor(values)), std::move(options));
+    return predict(structure_of(values), std::move(options));
   }
   Predictions predict(PredictOptions options) const {
     const Structure x = std::move(options.x);
@@ -283,6 +295,7 @@ class Model {
   LayerHandle track(const std::string& attribute, LayerHandle layer);
   // A keras.Variable that becomes a weight of the model, as in an attribute in Python.
   Variable track(const std::string& attribute, const Variable& variable);
+  random::SeedGenerator track(const std::string& attribute, const random::SeedGenerator& generator);
   // A metric that is reset and reported with those of compile().
   metrics::MetricPtr track(const std::string& attribute, const metrics::MetricPtr& metric);
   template <std::derived_from<metrics::Metric> M>

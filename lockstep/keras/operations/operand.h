@@ -19,6 +19,16 @@ namespace lockstep::keras_ops {
 
 using keras::Structure;
 
+// An item of a list of operands.
+class ListItem : public Structure {
+ public:
+  using Structure::Structure;
+  ListItem(const Structure& item) : Structure(item) {}
+  // Of one tensor its elements, as NumPy's flatten() of predictions; of several the list of them.
+  ListItem(const Leaves& leaves)
+      : Structure(leaves.size() == 1 ? Structure(static_cast<Tensor>(leaves)) : Structure(Tensors(leaves))) {}
+};
+
 // What is computed with: a tensor, a symbolic tensor of a functional model, a variable, a number, a list of these.
 class Operand {
  public:
@@ -28,10 +38,8 @@ class Operand {
   template <typename T>
   requires(std::convertible_to<const T&, Structure> && !std::is_arithmetic_v<T>) Operand(const T& value)
       : Operand(Structure(value), 0) {}
-  // Of one tensor its elements, as NumPy's flatten() of predictions; of several the list of them.
-  Operand(const Leaves& leaves)
-      : Operand(leaves.size() == 1 ? Structure(static_cast<Tensor>(leaves)) : Structure(Tensors(leaves)), 0) {}
-  Operand(std::initializer_list<Structure> items) : Operand(Structure(items), 0) {}
+  Operand(const Leaves& leaves) : Operand(ListItem(leaves), 0) {}
+  Operand(std::initializer_list<ListItem> items) : Operand(Structure::list({items.begin(), items.end()}), 0) {}
   Operand(std::initializer_list<Values> values) : Operand(Structure(Tensor(values)), 0) {}
 
   const keras::Argument& value() const { return value_; }

@@ -120,6 +120,7 @@ class Optimizer {
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+  Optimizer& operator=(Optimizer&&) = delete;
 
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
@@ -181,6 +182,8 @@ class Optimizer {
   Optimizer(std::string_view class_name, CommonOptions options);
   // With the name of the C++ class.
   explicit Optimizer(CommonOptions options);
+  // Of an object that is given as a value: compile({.optimizer = MyOptimizer(0.1)}).
+  Optimizer(Optimizer&&) = default;
   // Without variables, which would keep the strategy in whose scope they are made: an object of which nothing but the
   // class is used.
   explicit Optimizer(std::nullptr_t) {}

@@ -20,6 +20,7 @@ namespace lockstep::schedules {
 // Does what the object of Keras's class does that it holds.
 class BuiltInSchedule : public LearningRateSchedule {
  public:
+  using LearningRateSchedule::operator();
   float operator()(std::int64_t step) const override { return built_in_(step); }
   Json get_config() const override { return built_in_.get_config(); }
 

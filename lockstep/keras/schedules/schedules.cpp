@@ -9,6 +9,15 @@
 
 namespace lockstep::schedules {
 
+float LearningRateSchedule::operator()(std::int64_t step) const { return (*this)(Tensor::scalar(step)).item<float>(); }
+Tensor LearningRateSchedule::operator()(const Tensor&) const {
+  throw_failed_precondition(
+      fmt::format("learning-rate schedule '{}' requires an override of operator()(const Tensor& step) const or of "
+                  "operator()(std::int64_t step) const",
+                  class_name()));
+}
+Tensor SchedulePtr::rate_at(const Tensor& step) const { return Tensor::scalar((*this)(step.item<std::int64_t>())); }
+
 using keras::Field;
 
 template <typename V>

@@ -11,6 +11,7 @@
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
+#include "lockstep/tensor/tensor.h"
 
 namespace lockstep::schedules {
 
@@ -20,8 +21,9 @@ class LearningRateSchedule {
   virtual ~LearningRateSchedule() = default;
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
-  // The rate at optimizer step `step`, counted from 0.
-  virtual float operator()(std::int64_t step) const = 0;
+  // The rate at optimizer step `step`, counted from 0. A class overrides one of the two; the tensor is an int64 scalar.
+  virtual float operator()(std::int64_t step) const;
+  virtual Tensor operator()(const Tensor& step) const;
   // The constructor's arguments.
   virtual Json get_config() const { return Json::object(); }
 };
@@ -31,7 +33,15 @@ class SchedulePtr : public keras::Handle<LearningRateSchedule> {
  public:
   using Handle::Handle;
   float operator()(std::int64_t step) const { return object()(step); }
+  // Of a tensor or a variable of one element.
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor operator()(const T& step) const {
+    return rate_at(static_cast<Tensor>(step));
+  }
   Json get_config() const { return object().get_config(); }
+
+ private:
+  Tensor rate_at(const Tensor& step) const;
 };
 
 // Whether a JSON value is a schedule's config rather than a number.

@@ -1,0 +1,160 @@
+// tf.cond, tf.while_loop, tf.map_fn, tf.scan, tf.foldl and the like, and those of keras.ops: their functions are called
+// at once, so conditions and numbers of rows must be known. A tape records what the functions compute.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/base/require_function.h"
+#include "lockstep/tensor/structure.h"
+
+namespace lockstep::ops {
+
+namespace internal {
+
+using StructureFunction = std::function<Nested<Tensor>(const Nested<Tensor>&)>;
+
+template <typename Fn, std::size_t... I>
+Nested<Tensor> call_with_parts(Fn& fn, const Nested<Tensor>& values, std::index_sequence<I...>) {
+  const auto parts = values.parts<sizeof...(I)>();
+  if constexpr (std::is_invocable_v<Fn&, decltype((I, std::declval<const Tensor&>()))...>) {
+    return fn(parts[I].leaf()...);
+  } else {
+    return fn(parts[I]...);
+  }
+}
+template <typename Fn, std::size_t... I>
+constexpr bool takes_parts(std::index_sequence<I...>) {
+  return std::is_invocable_v<Fn&, decltype((I, std::declval<const Tensor&>()))...> ||
+         std::is_invocable_v<Fn&, decltype((I, std::declval<const Nested<Tensor>&>()))...>;
+}
+// A function of a structure, or of the one to six parts of a list.
+template <std::size_t N = 2, typename Fn>
+StructureFunction of_parts(Fn fn) {
+  static_assert(N < 7, "the function must take the values, (const Tensor& a, const Tensor& b), or their structure");
+  if constexpr (std::is_invocable_v<Fn&, const Nested<Tensor>&>) {
+    return [fn = std::move(fn)](const Nested<Tensor>& values) mutable -> Nested<Tensor> {
+      // Of a list of one, as tf.while_loop takes it: its element.
+      if (values.is_list() && values.size() == 1) return fn(values.items()[0]);
+      return fn(values);
+    };
+  } else if constexpr (takes_parts<Fn>(std::make_index_sequence<N>())) {
+    return [fn = std::move(fn)](const Nested<Tensor>& values) mutable {
+      return call_with_parts(fn, values, std::make_index_sequence<N>());
+    };
+  } else {
+    return of_parts<N + 1>(std::move(fn));
+  }
+}
+
+Nested<Tensor> while_loop(const StructureFunction& cond, const StructureFunction& body, Nested<Tensor> loop_vars,
+                          std::optional<std::int64_t> maximum_iterations);
+Nested<Tensor> map_rows(const StructureFunction& fn, const Nested<Tensor>& elems);
+// `initializer` undefined: the first row, as in TensorFlow.
+Nested<Tensor> scan(const StructureFunction& fn, const Nested<Tensor>& elems, Nested<Tensor> initializer, bool reverse,
+                    bool keep_all);
+// keras.ops.scan: the last carry and the outputs of all steps.
+std::pair<Nested<Tensor>, Nested<Tensor>> scan_with_carry(const StructureFunction& fn, Nested<Tensor> init,
+                                                          const Nested<Tensor>& xs, std::optional<std::int64_t> length,
+                                                          bool reverse);
+// Throws InvalidArgument where the condition is not one boolean or number that is known.
+bool is_true(const Tensor& pred);
+
+}  // namespace internal
+
+template <typename True, typename False>
+auto cond(const Tensor& pred, True true_fn, False false_fn) {
+  using Result = std::common_type_t<std::invoke_result_t<True&>, std::invoke_result_t<False&>>;
+  return internal::is_true(pred) ? static_cast<Result>(true_fn()) : static_cast<Result>(false_fn());
+}
+
+struct WhileLoopKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> maximum_iterations = std::nullopt;
+};
+// const auto [i, sum] = while_loop([](const Tensor& i, const Tensor&) { return i < 5; }, body, {i, sum}).
+template <typename Cond, typename Body>
+Nested<Tensor> while_loop(Cond cond, Body body, const Nested<Tensor>& loop_vars,
+                          const WhileLoopKeywords& keywords = {}) {
+  return internal::while_loop(internal::of_parts(std::move(cond)), internal::of_parts(std::move(body)), loop_vars,
+                              keywords.maximum_iterations);
+}
+
+// fn of each row of the tensors, stacked. Throws InvalidArgument for tensors of different numbers of rows.
+template <typename Fn>
+Nested<Tensor> map_fn(Fn fn, const Nested<Tensor>& elems) {
+  return internal::map_rows(internal::of_parts(std::move(fn)), elems);
+}
+template <typename Fn>
+Nested<Tensor> vectorized_map(Fn fn, const Nested<Tensor>& elems) {
+  return map_fn(std::move(fn), elems);
+}
+
+struct ScanKeywords {
+  FieldNamesOnly names_only = {};
+  Nested<Tensor> initializer = {};  // default: the first row
+  bool reverse = false;
+};
+// fn(accumulated, row) for one row after the other: all results, stacked, or the last one.
+template <typename Fn>
+Nested<Tensor> scan(Fn fn, const Nested<Tensor>& elems, const ScanKeywords& keywords = {}) {
+  return internal::scan(internal::of_parts(std::move(fn)), elems, keywords.initializer, keywords.reverse, true);
+}
+template <typename Fn>
+Nested<Tensor> foldl(Fn fn, const Nested<Tensor>& elems, const Nested<Tensor>& initializer = {}) {
+  return internal::scan(internal::of_parts(std::move(fn)), elems, initializer, false, false);
+}
+template <typename Fn>
+Nested<Tensor> foldr(Fn fn, const Nested<Tensor>& elems, const Nested<Tensor>& initializer = {}) {
+  return internal::scan(internal::of_parts(std::move(fn)), elems, initializer, true, false);
+}
+
+}  // namespace lockstep::ops
+
+namespace lockstep {
+using ops::cond;
+using ops::foldl;
+using ops::foldr;
+using ops::map_fn;
+using ops::scan;
+using ops::vectorized_map;
+using ops::while_loop;
+}  // namespace lockstep
+
+namespace lockstep::keras_ops {
+using ops::cond;
+using ops::vectorized_map;
+using ops::while_loop;
+
+template <typename Fn>
+Nested<Tensor> map(Fn f, const Nested<Tensor>& xs) {
+  return ops::map_fn(std::move(f), xs);
+}
+// body_fun(i, value) for i from lower to upper - 1, i an int32 scalar.
+template <typename Fn>
+Nested<Tensor> fori_loop(std::int64_t lower, std::int64_t upper, Fn body_fun, Nested<Tensor> init_val) {
+  const auto body = ops::internal::of_parts(std::move(body_fun));
+  for (std::int64_t i = lower; i < upper; ++i) {
+    init_val = body(Nested<Tensor>::list({Tensor::scalar(static_cast<std::int32_t>(i)), init_val}));
+  }
+  return init_val;
+}
+struct ScanKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> length = std::nullopt;  // where xs is undefined
+  bool reverse = false;
+};
+// f(carry, x) returns the next carry and an output: const auto [carry, outputs] = scan(f, init, xs).
+template <typename Fn>
+std::pair<Nested<Tensor>, Nested<Tensor>> scan(Fn f, const Nested<Tensor>& init, const Nested<Tensor>& xs = {},
+                                               const ScanKeywords& keywords = {}) {
+  return ops::internal::scan_with_carry(ops::internal::of_parts(std::move(f)), init, xs, keywords.length,
+                                        keywords.reverse);
+}
+}  // namespace lockstep::keras_ops

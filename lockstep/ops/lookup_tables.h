@@ -1,0 +1,82 @@
+// tf.lookup: tables from keys to values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/ragged_tensor.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::lookup {
+
+// The entries of a table: keys and as many values.
+struct KeyValueTensorInitializer {
+  KeyValueTensorInitializer(const Tensor& keys, const Tensor& values) : keys(keys), values(values) {}
+  Tensor keys, values;
+};
+struct DefaultValueKeywords {
+  FieldNamesOnly names_only = {};
+  FillValue default_value = {};
+};
+
+// Keys are texts or integers, values scalars of any dtype. Copies share the entries. Throw InvalidArgument for keys of
+// another dtype and for symbolic tensors.
+class HashTable {
+ public:
+  // The values in the shape of the keys; the default value for unknown keys.
+  Tensor lookup(const Tensor& keys) const;
+  RaggedTensor lookup(const RaggedTensor& keys) const { return keys.with_flat_values(lookup(keys.flat_values())); }
+  template <typename Keys>
+  requires std::is_convertible_v<const Keys&, Tensor> Tensor operator[](const Keys& keys) const { return lookup(keys); }
+  std::int64_t size() const;
+  DType key_dtype() const;
+  DType value_dtype() const;
+
+ protected:
+  HashTable(DType key_dtype, DType value_dtype, const Tensor& default_value);
+  // A key that is there with another value is an error if `unique`, else it gets the new value.
+  void put(const Tensor& keys, const Tensor& values, bool unique);
+  void erase(const Tensor& keys);
+  std::pair<Tensor, Tensor> all() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Throws InvalidArgument for a key with two values and for numbers of keys and values that differ.
+class StaticHashTable : public HashTable {
+ public:
+  StaticHashTable(const KeyValueTensorInitializer& initializer, const FillValue& default_value);
+  StaticHashTable(const KeyValueTensorInitializer& initializer, const DefaultValueKeywords& keywords)
+      : StaticHashTable(initializer, keywords.default_value) {}
+};
+
+class MutableHashTable : public HashTable {
+ public:
+  MutableHashTable(DType key_dtype, DType value_dtype, const FillValue& default_value)
+      : HashTable(key_dtype, value_dtype, default_value) {}
+  void insert(const Tensor& keys, const Tensor& values) { put(keys, values, false); }
+  void remove(const Tensor& keys) { erase(keys); }
+  // The keys and their values, which tf.lookup calls export().
+  std::pair<Tensor, Tensor> export_all() const { return all(); }
+};
+namespace experimental {
+using lookup::MutableHashTable;
+}
+
+// Ids of words; unknown ones get an id behind them by their hash. Without buckets: -1.
+class StaticVocabularyTable {
+ public:
+  StaticVocabularyTable(const KeyValueTensorInitializer& initializer, std::int64_t num_oov_buckets);
+  Tensor lookup(const Tensor& keys) const;
+  std::int64_t size() const { return table_.size() + num_oov_buckets_; }
+
+ private:
+  StaticHashTable table_;
+  std::int64_t num_oov_buckets_;
+};
+
+}  // namespace lockstep::lookup
