@@ -11,6 +11,7 @@
 #include "lockstep/keras/backend.h"
 #include "lockstep/keras/callbacks/callbacks.h"
 #include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/keywords.h"
 #include "lockstep/keras/layers/aliases.h"
 #include "lockstep/keras/layers/keywords.h"
 #include "lockstep/keras/layers/layers.h"

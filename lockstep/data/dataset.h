@@ -180,11 +180,9 @@ class Dataset {
   static Dataset from_tensors(const Element& element);
   // Slices of axis 0; every leaf must have as many. Memory is shared with the tensors.
   static Dataset from_tensor_slices(const Element& tensors);
-  // Of numbers or texts: from_tensor_slices({8, 3, 0}), from_tensor_slices({{"a", {1, 2}}, {"b", {3, 4}}}).
-  static Dataset from_tensors(std::initializer_list<Values> values) { return from_tensors(structure_of(values)); }
-  static Dataset from_tensor_slices(std::initializer_list<Values> values) {
-    return from_tensor_slices(structure_of(values));
-  }
+  // Of numbers or texts: from_tensor_slices({8, 3, 0}).
+  static Dataset from_tensors(std::initializer_list<Values> values) { return from_tensors(Tensor(values)); }
+  static Dataset from_tensor_slices(std::initializer_list<Values> values) { return from_tensor_slices(Tensor(values)); }
   // Of vectors of numbers or texts: from_tensor_slices(files), from_tensor_slices({sources, targets}).
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string>
@@ -545,6 +543,11 @@ class DatasetParts {
 };
 
 }  // namespace lockstep::data
+
+namespace lockstep {
+// Python's len(dataset): see Dataset::len().
+inline std::int64_t len(const data::Dataset& dataset) { return dataset.len(); }
+}  // namespace lockstep
 
 template <>
 struct std::tuple_size<lockstep::data::LoopElement> : std::integral_constant<std::size_t, 2> {};

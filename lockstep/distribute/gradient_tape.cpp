@@ -9,6 +9,7 @@
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/autograd_leaf_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep {
@@ -228,8 +229,8 @@ Tensors GradientTape::gradient(const Targets& targets, const Tensors& sources, c
   return compute(targets, leaves, output_gradients);
 }
 
-Nested<Tensor> GradientTape::gradient(const Targets& targets, const Nested<GradientSource>& sources,
-                                      const Tensor& output_gradients) {
+Nested<Tensor> GradientTape::gradient_of(const Targets& targets, const Nested<GradientSource>& sources,
+                                         const Tensor& output_gradients) {
   // All of them in one pass, as a tape that is not persistent gives its gradients once.
   std::vector<std::size_t> places;  // of the leaves among the sources
   Tensors leaves;
@@ -272,9 +273,7 @@ void GradientTape::reset() {
   watched_tensors_.clear();
 }
 
-Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) {
-  return jacobian_of(target, known(source));
-}
+Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) { return jacobian_of(target, known(source)); }
 
 Tensor GradientTape::jacobian(const Tensor& target, const distribute::Variable& source) {
   std::vector<std::size_t> places;

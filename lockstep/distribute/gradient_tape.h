@@ -104,8 +104,17 @@ class GradientTape {
   Gradients<N> gradient(const Targets& targets, const Tensor (&sources)[N], const Tensor& output_gradients = {}) {
     return Gradients<N>(gradient(targets, Tensors(sources, sources + N), output_gradients));
   }
-  Nested<Tensor> gradient(const Targets& targets, const Nested<GradientSource>& sources,
-                          const Tensor& output_gradients = {});
+  Nested<Tensor> gradient(const Targets& targets, std::initializer_list<Nested<GradientSource>::Entry> sources,
+                          const Tensor& output_gradients = {}) {
+    return gradient_of(targets, Nested<GradientSource>(sources), output_gradients);
+  }
+  template <typename Sources>
+  requires(std::is_convertible_v<const Sources&, Nested<GradientSource>> &&
+           !std::is_convertible_v<const Sources&, Tensor> && !std::is_convertible_v<const Sources&, Variables> &&
+           !std::is_convertible_v<const Sources&, Tensors>)
+      Nested<Tensor> gradient(const Targets& targets, const Sources& sources, const Tensor& output_gradients = {}) {
+    return gradient_of(targets, sources, output_gradients);
+  }
   // Of one variable or tensor.
   template <typename Source>
   requires std::is_convertible_v<const Source&, Tensor> Tensor gradient(const Targets& targets, const Source& source,
@@ -163,6 +172,8 @@ class GradientTape {
   Tensors compute(const Tensors& targets, const Tensors& leaves, const Tensor& output_gradients,
                   const Ready& ready = {});
 
+  Nested<Tensor> gradient_of(const Targets& targets, const Nested<GradientSource>& sources,
+                             const Tensor& output_gradients);
   // The tensor, or none where it is a leaf that only other tapes have watched.
   Tensor known(const Tensor& source) const;
   Tensors leaves_of(const Variables& sources, std::vector<std::size_t>& places) const;

@@ -121,7 +121,7 @@ ActivationPtr get(const ActivationArg& identifier) {
 Json serialize(const ActivationPtr& activation) { return activation ? activation->serialize() : Json("linear"); }
 bool is_linear(const ActivationPtr& activation) { return !activation || activation->name() == "linear"; }
 
-ActivationPtr Activation::of_function(std::function<KerasFunction> function) {
+std::shared_ptr<Activation> Activation::of_function(std::function<KerasFunction> function) {
   using Pointer = KerasFunction*;
   static const std::pair<Pointer, const char*> kNamed[] = {
       {activations::relu, "relu"},

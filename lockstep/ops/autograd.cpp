@@ -1,4 +1,5 @@
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/autograd_leaf_internal.h"
 
 #include <malloc.h>
 #include <omp.h>

@@ -28,8 +28,6 @@ Tensor make_leaf(const Tensor& value);
 // The same memory cut off from gradients.
 Tensor detach(const Tensor& value);
 bool requires_grad(const Tensor& value);
-// Whether it is no operation's result for autograd.
-bool is_leaf(const Tensor& value);
 // Makes the tensor itself, and so all copies of its handle, a leaf of what is computed from now on.
 void require_grad(const Tensor& value);
 

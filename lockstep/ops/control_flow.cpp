@@ -17,14 +17,16 @@ std::int64_t rows_of(const Structure& elems) {
   elems.visit([&](const Tensor& leaf) {
     const Shape& shape = leaf.shape();
     if (shape.rank() < 1 || shape[0] == kUnknownDim) {
-      throw_invalid_argument(fmt::format("map_fn, scan and foldl require tensors whose number of rows is known; found "
-                                         "one of shape {}",
-                                         shape.to_string()));
+      throw_invalid_argument(
+          fmt::format("map_fn, scan and foldl require tensors whose number of rows is known; found "
+                      "one of shape {}",
+                      shape.to_string()));
     }
     if (rows && *rows != shape[0]) {
-      throw_invalid_argument(fmt::format("map_fn, scan and foldl require tensors with the same number of rows; found {} "
-                                         "and {}",
-                                         *rows, shape[0]));
+      throw_invalid_argument(
+          fmt::format("map_fn, scan and foldl require tensors with the same number of rows; found {} "
+                      "and {}",
+                      *rows, shape[0]));
     }
     rows = shape[0];
   });

@@ -89,8 +89,8 @@ void HashTable::put(const Tensor& keys, const Tensor& values, bool unique) {
   const std::vector<std::string> cells = cells_of(keys, state_->key_dtype);
   const Tensor rows = vector_of(as_dtype(values, state_->value_dtype));
   if (rows.num_elements() != static_cast<std::int64_t>(cells.size())) {
-    throw_invalid_argument(
-        fmt::format("a lookup table requires a value for each key; found {} and {}", rows.num_elements(), cells.size()));
+    throw_invalid_argument(fmt::format("a lookup table requires a value for each key; found {} and {}",
+                                       rows.num_elements(), cells.size()));
   }
   const std::lock_guard lock(state_->mutex);
   const std::int64_t before = state_->values.num_elements() - 1;
@@ -139,8 +139,7 @@ StaticHashTable::StaticHashTable(const KeyValueTensorInitializer& initializer, c
   put(initializer.keys, initializer.values, true);
 }
 
-StaticVocabularyTable::StaticVocabularyTable(const KeyValueTensorInitializer& initializer,
-                                             std::int64_t num_oov_buckets)
+StaticVocabularyTable::StaticVocabularyTable(const KeyValueTensorInitializer& initializer, std::int64_t num_oov_buckets)
     : table_(initializer, FillValue(std::int64_t{-1})), num_oov_buckets_(num_oov_buckets) {
   if (table_.value_dtype() != DType::kInt64) {
     throw_invalid_argument(fmt::format("invalid values of a StaticVocabularyTable: found {}, expected int64",

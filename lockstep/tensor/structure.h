@@ -27,9 +27,6 @@ class ShapePart : public Nested<Shape> {
 extern template class Nested<Tensor>;
 extern template class Nested<Shape>;
 
-// The tensor of these values, or the dict of {{"a", {1, 2}}, {"b", {3, 4}}}: every item is a name and a list.
-Nested<Tensor> structure_of(std::initializer_list<Values> values);
-
 // As Python prints it: one tensor, [a, b], {'key': a}.
 std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure);
 

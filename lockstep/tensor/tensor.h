@@ -28,8 +28,6 @@ class Symbol;
 class Resource;
 class Tensor;
 class RaggedTensor;
-template <typename T>
-class Nested;
 
 using Tensors = std::vector<Tensor>;
 
@@ -50,9 +48,6 @@ class Number {
   bool is_integer_;
 };
 
-class Values;
-Nested<Tensor> structure_of(std::initializer_list<Values> values);  // see structure.h
-
 // Numbers, booleans or texts in braces, nested as the axes of a tensor: {{1, 2}, {3, 4}}.
 class Values {
  public:
@@ -72,7 +67,6 @@ class Values {
  private:
   friend class Tensor;
   friend class RaggedTensor;
-  friend Nested<Tensor> structure_of(std::initializer_list<Values> values);
   enum class Kind { kBool, kInt, kLong, kReal, kText, kList };
   Kind kind_;
   Number number_ = 0;
@@ -292,11 +286,7 @@ class TensorRows {
 std::int64_t len(const Tensor& tensor);
 template <typename T>
 requires(!std::is_convertible_v<const T&, Tensor>) std::int64_t len(const T& items) {
-  if constexpr (requires { items.size(); }) {
-    return static_cast<std::int64_t>(items.size());
-  } else {
-    return items.len();  // a dataset
-  }
+  return static_cast<std::int64_t>(items.size());
 }
 
 template <>

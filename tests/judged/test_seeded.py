@@ -59,13 +59,23 @@ def test_same_run_twice(tmp_path):
         assert (tmp_path / "a.keras").read_bytes() == (tmp_path / "b.keras").read_bytes()
 
 
-def test_new_weights_of_an_architecture(tmp_path):
-    """A model of JSON starts from its initializers, in Keras's order and with Keras's numbers."""
-    x = keras.Input((5,))
+def dense_layers(x):
     y = keras.layers.LayerNormalization()(keras.layers.Dense(6, bias_initializer="he_normal")(x))
-    text = keras.Model(x, keras.layers.Dense(3, kernel_initializer=keras.initializers.Orthogonal(2.0, seed=4))(y)).to_json()
+    return keras.layers.Dense(3, kernel_initializer=keras.initializers.Orthogonal(2.0, seed=4))(y)
+
+
+def conv_lstm(x):
+    y = keras.layers.ConvLSTM1D(2, 2)(keras.layers.Reshape((3, 4, 1))(x))
+    return keras.layers.Dense(3)(keras.layers.Flatten()(y))
+
+
+@pytest.mark.parametrize("architecture, features", [(dense_layers, 5), (conv_lstm, 12)])
+def test_new_weights_of_an_architecture(architecture, features, tmp_path):
+    """A model of JSON starts from its initializers, in Keras's order and with Keras's numbers."""
+    x = keras.Input((features,))
+    text = keras.Model(x, architecture(x)).to_json()
     (tmp_path / "m.json").write_text(text)
-    np.savez(tmp_path / "d.npz", x=np.zeros((2, 5), "float32"), y=np.zeros((2, 3), "float32"))
+    np.savez(tmp_path / "d.npz", x=np.zeros((2, features), "float32"), y=np.zeros((2, 3), "float32"))
     tool.ok("fit", tmp_path / "m.json", "--data", tmp_path / "d.npz", "--loss", "mse", "--optimizer", "sgd", "--epochs", 0, "--seed", 9,
             "--save", tmp_path / "ours.keras")
     keras.utils.set_random_seed(9)

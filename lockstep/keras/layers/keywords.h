@@ -49,5 +49,15 @@ LOCKSTEP_KEYWORD(SimpleRNNCell, RNNOptions, units)
 LOCKSTEP_KEYWORDS(MultiHeadAttention, MultiHeadAttentionOptions, num_heads, key_dim)
 #undef LOCKSTEP_KEYWORD
 #undef LOCKSTEP_KEYWORDS
+inline LayerHandle EinsumDense(std::string equation, const EinsumDenseOptions& o) {
+  std::vector<std::int64_t> shape;
+  for (const Json& extent : o.output_shape.is_array() ? o.output_shape : Json{o.output_shape})
+    shape.push_back(extent.is_null() ? kUnknownDim : extent.get<std::int64_t>());
+  return EinsumDense(std::move(equation), std::move(shape), o);
+}
+inline LayerHandle EinsumDense(const EinsumDenseOptions& o) { return EinsumDense(o.equation, o); }
+inline LayerHandle GroupQueryAttention(const GroupQueryAttentionOptions& o) {
+  return GroupQueryAttention(o.head_dim, o.num_query_heads, o.num_key_value_heads, o);
+}
 
 }  // namespace lockstep::layers

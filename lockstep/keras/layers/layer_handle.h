@@ -62,7 +62,7 @@ class LayerHandle : public Handle<Layer> {
   }
   // Numbers or texts in braces are a tensor: lookup({{"a", "b"}, {"c", "d"}}).
   Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
-    return (*this)(structure_of(values), options);
+    return (*this)(Tensor(values), options);
   }
   // A text is a tensor too: lookup("word").
   template <std::convertible_to<std::string> Text>

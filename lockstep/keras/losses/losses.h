@@ -6,6 +6,7 @@
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/losses/loss.h"
+#include "lockstep/keras/optional_list.h"
 
 namespace lockstep::losses {
 
@@ -62,14 +63,14 @@ struct CosineSimilarityOptions {
 struct DiceOptions {
   LOCKSTEP_REDUCTION;
   std::string name = {};
-  std::optional<std::vector<std::int64_t>> axis = std::nullopt;  // none: all axes, one scalar
+  keras::OptionalList<std::int64_t> axis = std::nullopt;  // none: all axes, one scalar
 };
 struct TverskyOptions {
   double alpha = 0.5;
   double beta = 0.5;
   LOCKSTEP_REDUCTION;
   std::string name = {};
-  std::optional<std::vector<std::int64_t>> axis = std::nullopt;
+  keras::OptionalList<std::int64_t> axis = std::nullopt;
 };
 struct CategoricalGeneralizedCrossEntropyOptions {
   double q = 0.5;

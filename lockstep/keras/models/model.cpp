@@ -195,8 +195,11 @@ void Model::build(const Nested<Shape>& shapes) {
 }
 
 Json Model::get_config() const {
-  if (const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get()))
-    return subclassed->Layer::get_config();
+  if (const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get())) {
+    // A handle asks the object of the derived class, whose override may ask for the keys of this class.
+    const Model& object = subclassed->checked_object();
+    return &object == this ? subclassed->Layer::get_config() : object.get_config();
+  }
   return impl_->get_config();
 }
 

@@ -123,7 +123,7 @@ class Model {
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
   // Numbers or texts in braces are a tensor: model({{0.5, -1.0}}).
   Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
-    return (*this)(structure_of(values), options);
+    return (*this)(Tensor(values), options);
   }
   // A text is a tensor too.
   template <std::convertible_to<std::string> Text>
@@ -231,7 +231,7 @@ class Model {
   }
   // Numbers in braces are a tensor: model.predict({{0.5, -1.0}}).
   Predictions predict(std::initializer_list<Values> values, PredictOptions options = {}) const {
-    return predict(structure_of(values), std::move(options));
+    return predict(Structure(Tensor(values)), std::move(options));
   }
   Predictions predict(PredictOptions options) const {
     const Structure x = std::move(options.x);

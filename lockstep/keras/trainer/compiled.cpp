@@ -181,14 +181,18 @@ void Compiled::resolve(const std::vector<std::string>& output_names, const Struc
 }
 
 Tensors Compiled::by_output(const Structure& values, const Structure& y_pred) const {
-  if (!values.is_dict() || y_pred.is_dict() || values.size() != output_names_.size()) return values.flatten();
-  Tensors ordered;
-  for (const std::string& name : output_names_) {
-    const Structure* const value = values.find(name);
-    if (!value || !value->is_leaf()) return values.flatten();
-    ordered.push_back(value->leaf());
+  const Tensors given = values.flatten();
+  if (!values.is_dict() || output_names_.size() != y_pred.num_leaves()) return given;
+  // Undefined for an output that has none: one with a loss needs it.
+  Tensors ordered(output_names_.size());
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    const Structure* const value = values.find(output_names_[i]);
+    if (!value || !value->is_leaf()) continue;
+    ordered[i] = value->leaf();
+    ++found;
   }
-  return ordered;
+  return found == given.size() ? ordered : given;
 }
 
 namespace {

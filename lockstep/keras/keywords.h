@@ -1,0 +1,97 @@
+// Regularizers, constraints, initializers and others whose arguments are given by name too: L1L2({.l1 = 1e-5}),
+// MaxNorm({.max_value = 2}). The keywords for layers are in layers/keywords.h.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/keras/callbacks/monitors.h"
+#include "lockstep/keras/constraints/constraints.h"
+#include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/regularizers/regularizers.h"
+
+namespace lockstep::regularizers {
+
+struct L1Keywords {
+  FieldNamesOnly names_only = {};
+  double l1 = 0.01;
+};
+struct L2Keywords {
+  FieldNamesOnly names_only = {};
+  double l2 = 0.01;
+};
+struct L1L2Keywords {
+  FieldNamesOnly names_only = {};
+  double l1 = 0.0;
+  double l2 = 0.0;
+};
+struct OrthogonalKeywords {
+  FieldNamesOnly names_only = {};
+  double factor = 0.01;
+  std::string mode = "rows";
+};
+inline RegularizerPtr L1(const L1Keywords& o) { return L1(o.l1); }
+inline RegularizerPtr l1(const L1Keywords& o) { return L1(o.l1); }
+inline RegularizerPtr L2(const L2Keywords& o) { return L2(o.l2); }
+inline RegularizerPtr l2(const L2Keywords& o) { return L2(o.l2); }
+inline RegularizerPtr L1L2(const L1L2Keywords& o) { return L1L2(o.l1, o.l2); }
+inline RegularizerPtr l1_l2(const L1L2Keywords& o) { return L1L2(o.l1, o.l2); }
+inline RegularizerPtr OrthogonalRegularizer(const OrthogonalKeywords& o) {
+  return OrthogonalRegularizer(o.factor, o.mode);
+}
+
+}  // namespace lockstep::regularizers
+
+namespace lockstep::constraints {
+
+struct MaxNormKeywords {
+  FieldNamesOnly names_only = {};
+  double max_value = 2;
+  Axes axis = 0;
+};
+struct MinMaxNormKeywords {
+  FieldNamesOnly names_only = {};
+  double min_value = 0.0;
+  double max_value = 1.0;
+  double rate = 1.0;
+  Axes axis = 0;
+};
+inline ConstraintPtr MaxNorm(const MaxNormKeywords& o) { return MaxNorm(o.max_value, o.axis); }
+inline ConstraintPtr MinMaxNorm(const MinMaxNormKeywords& o) {
+  return MinMaxNorm(o.min_value, o.max_value, o.rate, o.axis);
+}
+
+}  // namespace lockstep::constraints
+
+namespace lockstep::initializers {
+
+struct GainKeywords {
+  FieldNamesOnly names_only = {};
+  double gain = 1.0;
+};
+struct ConstantKeywords {
+  FieldNamesOnly names_only = {};
+  double value = 0.0;
+};
+inline InitializerPtr Identity(const GainKeywords& o) { return Identity(o.gain); }
+inline InitializerPtr Constant(const ConstantKeywords& o) { return Constant(o.value); }
+
+}  // namespace lockstep::initializers
+
+namespace lockstep::callbacks {
+
+struct ScheduleKeywords {
+  FieldNamesOnly names_only = {};
+  std::function<double(int epoch, double rate)> schedule = {};
+  int verbose = 0;
+};
+inline CallbackPtr LearningRateScheduler(const ScheduleKeywords& o) {
+  return LearningRateScheduler(o.schedule, o.verbose);
+}
+
+}  // namespace lockstep::callbacks

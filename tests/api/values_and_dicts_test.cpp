@@ -1,0 +1,194 @@
+// Objects of a program's own classes given as values, calls by name, dicts that are changed, and what is refused.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/lockstep.h"
+
+namespace ls = lockstep;
+namespace keras = lockstep::keras;
+namespace layers = lockstep::keras::layers;
+namespace kops = lockstep::keras::ops;
+using ls::Tensor;
+
+namespace values_and_dicts {
+
+using Numbers = std::vector<double>;
+Numbers numbers(const Tensor& x) { return ls::ops::cast(x, ls::float64).to_vector<double>(); }
+
+std::string error_of(const std::function<void()>& line) {
+  try {
+    line();
+  } catch (const ls::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+void expect_error(const std::string& text, const std::function<void()>& line) {
+  EXPECT_NE(error_of(line).find(text), std::string::npos) << error_of(line);
+}
+
+class CountRows : public keras::metrics::Metric {
+ public:
+  CountRows() : Metric("rows") { total_ = add_variable({.shape = {}, .initializer = "zeros", .name = "total"}); }
+  void update_state(const Tensor& y_true, const Tensor&, const Tensor&) override {
+    total_.assign_add(static_cast<double>(y_true.dim(0)));
+  }
+  Tensor result() const override { return total_; }
+  void reset_state() override { total_.assign(0.0); }
+
+ private:
+  ls::Variable total_;
+};
+class PlainDescent : public keras::optimizers::Optimizer {
+ public:
+  explicit PlainDescent(double rate) : Optimizer(ls::optimizers::CommonOptions{.learning_rate = rate}) {}
+  void update_step(const Tensor& gradient, const ls::Variable& variable, const Tensor& learning_rate) override {
+    assign_sub(variable, learning_rate * gradient);
+  }
+};
+class Halving : public keras::optimizers::schedules::LearningRateSchedule {
+ public:
+  Tensor operator()(const Tensor& step) const override {
+    return 0.5 * kops::power(ls::constant(0.5), kops::cast(step, "float32"));
+  }
+};
+struct NoRate : keras::optimizers::schedules::LearningRateSchedule {};
+
+keras::Sequential ones_model() {
+  return keras::Sequential({keras::Input({1}), layers::Dense(1, {.use_bias = false, .kernel_initializer = "ones"})});
+}
+
+TEST(ValuesTest, MetricsOptimizersAndSchedulesOfOwnClasses) {
+  const Tensor x = {{1.0}, {1.0}, {1.0}}, y = {{0.0}, {0.0}, {0.0}};
+  auto model = ones_model();
+  model.compile(PlainDescent(0.25), "mse", {.metrics = {CountRows()}});
+  const auto history = model.fit(x, y, {.batch_size = 3, .epochs = 2, .verbose = 0});
+  EXPECT_EQ(history["rows"][1], 3);
+  EXPECT_EQ(numbers(model.get_weights()[0]), (Numbers{0.25}));  // 1 - 0.25 · 2, twice halved
+
+  auto scheduled = ones_model();
+  scheduled.compile(keras::optimizers::SGD(Halving()), "mse");
+  scheduled.fit(x, y, {.batch_size = 3, .epochs = 1, .verbose = 0});
+  EXPECT_EQ(numbers(scheduled.get_weights()[0]), (Numbers{0}));
+  EXPECT_EQ(scheduled.optimizer().learning_rate(), 0.25F);
+  const keras::optimizers::schedules::SchedulePtr schedule = Halving();
+  EXPECT_EQ(numbers(schedule(ls::constant(2))), (Numbers{0.125}));
+  const keras::metrics::MetricPtr metric = CountRows();
+  metric.update_state(x, y);
+  EXPECT_EQ(numbers(metric.result()), (Numbers{3}));
+  expect_error("NoRate' requires an override", [&] {
+    auto other = ones_model();
+    other.compile(keras::optimizers::SGD(NoRate()), "mse");
+    other.fit(x, y, {.verbose = 0});
+  });
+}
+
+class Noisy : public layers::Layer {
+ public:
+  keras::Structure call(const keras::Structure& x, const keras::CallContext& context) override {
+    if (context.training) return keras::random::dropout(x, {.rate = 0.5, .seed = seed_generator});
+    return x;
+  }
+  keras::random::SeedGenerator seed_generator = track("seed_generator", keras::random::SeedGenerator(1337));
+};
+
+class FromConfig : public keras::Model {
+ public:
+  explicit FromConfig(const std::vector<std::int64_t>& units) : units_(units) {
+    for (const std::int64_t n : units) layers_.push_back(layers::Dense(n));
+    track("layers", layers_);
+  }
+  static std::shared_ptr<FromConfig> from_config(const ls::Json& config) {
+    return std::make_shared<FromConfig>(config["units"].get<std::vector<std::int64_t>>());
+  }
+  keras::Structure call(const keras::Structure& inputs) override {
+    Tensor x = inputs;
+    for (const auto& layer : layers_) x = layer(x);
+    return x;
+  }
+  ls::Json get_config() const override {
+    auto config = Model::get_config();
+    config["units"] = units_;
+    return config;
+  }
+
+ private:
+  std::vector<std::int64_t> units_;
+  std::vector<keras::LayerHandle> layers_;
+};
+LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(FromConfig, "ValuesAndDicts");
+
+TEST(ValuesTest, LayersAndModels) {
+  const Tensor x = ls::ops::ones({2, 3, 4});
+  const auto attention = layers::MultiHeadAttention({.num_heads = 2, .key_dim = 3});
+  const Tensor by_position = attention(x, x);
+  EXPECT_EQ(numbers(attention({.query = x, .value = x})), numbers(by_position));
+  EXPECT_EQ(numbers(attention(x, {.value = x})), numbers(by_position));
+  EXPECT_EQ(attention.class_name(), "MultiHeadAttention");
+  EXPECT_EQ(attention.compute_dtype(), ls::float32);
+  const auto relu = keras::activations::get("relu");
+  EXPECT_EQ(numbers(relu(ls::constant({-1.0, 2.0}))), (Numbers{0, 2}));
+
+  const auto noisy = keras::make_layer<Noisy>();
+  EXPECT_EQ(noisy.variables().size(), 1U);
+  EXPECT_TRUE(noisy.weights().empty());
+  EXPECT_NE(numbers(noisy(x, {.training = true})), numbers(noisy(x, {.training = true})));
+
+  FromConfig model({3, 2});
+  const Tensor before = model(ls::ops::ones({1, 4}));
+  const std::string file = ::testing::TempDir() + "/values_and_dicts.keras";
+  model.save(file);
+  const keras::Model again = keras::load_model(file);
+  EXPECT_EQ(numbers(again(ls::ops::ones({1, 4}))), numbers(before));
+  EXPECT_EQ(again.get_config()["units"][1].get<int>(), 2);
+
+  std::string printed;
+  ones_model().summary({.line_length = 80, .print_fn = [&](const std::string& text) { printed += text; }});
+  EXPECT_NE(printed.find("Total params: 1"), std::string::npos);
+  EXPECT_EQ(keras::regularizers::L1L2({.l1 = 1.0, .l2 = 2.0})(ls::constant({-3.0})).item<float>(), 21);
+  const layers::DropoutOptions options{.noise_shape = {2, 1}};
+  EXPECT_EQ(*options.noise_shape, (std::vector<std::int64_t>{2, 1}));
+}
+
+TEST(DictsTest, AreChangedAsInPython) {
+  keras::Structure features = {{"a", ls::constant({1.0})}, {"b", ls::constant({2.0})}};
+  features["c"] = features["a"] + features["b"];
+  features["a"] = features["a"] * 10.0;
+  EXPECT_EQ(numbers(features["c"]), (Numbers{3}));
+  EXPECT_EQ(numbers(features.pop("a")), (Numbers{10}));
+  EXPECT_EQ(features.size(), 2U);
+  features.update({{"b", ls::constant({7.0})}, {"d", ls::constant({8.0})}});
+  EXPECT_EQ(numbers(features["b"]), (Numbers{7}));
+  EXPECT_EQ(features.size(), 3U);
+  keras::Structure made;
+  made["x"] = ls::constant({1.0});
+  EXPECT_TRUE(made.is_dict());
+  expect_error("the dict has no key 'zz'", [&] { kops::sum(features["zz"]); });
+  expect_error("the dict has no key 'zz'", [&] { const keras::Structure copy = features["zz"]; });
+  expect_error("the dict has no key 'y'", [&] { layers::add({made["x"], made["y"], made["z"]}); });
+  EXPECT_EQ(made.size(), 1U);
+  EXPECT_EQ(ls::len(ls::data::Dataset::range(10).batch(3)), 4);
+  expect_error("is infinite", [] { ls::len(ls::data::Dataset::range(3).repeat()); });
+}
+
+// Before, output q was trained with the targets of p.
+TEST(DictsTest, AnOutputWithALossRequiresATarget) {
+  const auto input = keras::Input({1});
+  keras::Model model(input, {{"p", layers::Dense(1)(input)}, {"q", layers::Dense(1)(input)}});
+  model.compile({.optimizer = "sgd", .loss = {{"p", "mse"}, {"q", "mse"}}});
+  const Tensor x = {{1.0}, {2.0}};
+  expect_error("the loss of output 'q' requires a target", [&] { model.fit(x, {{"p", x}}, {.verbose = 0}); });
+}
+
+TEST(DictsTest, AnElementOfADatasetMustBeABatch) {
+  auto model = ones_model();
+  model.compile("sgd", "mse");
+  const auto rows = ls::data::Dataset::from_tensor_slices({ls::ops::ones({3, 2, 1}), ls::ops::ones({3, 1})});
+  expect_error("must be batches", [&] { model.fit(rows, {.verbose = 0}); });
+}
+
+}  // namespace values_and_dicts
