@@ -193,8 +193,8 @@ class Nested {
   const Nested& operator[](const Key& key) const& {
     return at(key);
   }
-  // Of a variable also to assign to: features["x"] = …, which adds the entry to a dict, or to an undefined tensor, which
-  // becomes one. Reading an entry that does not exist throws NotFound.
+  // Of a variable also to assign to: features["x"] = …, which adds the entry to a dict, or to an undefined tensor,
+  // which becomes one. Reading an entry that does not exist throws NotFound.
   template <std::convertible_to<std::string_view> Key>
   Nested& operator[](const Key& key) & {
     return entry_to_assign(key);

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
-#include "lockstep/tensor/structure.h"
 #include "lockstep/base/shape.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep::data {
 

@@ -30,9 +30,9 @@ namespace lockstep::keras {
 // common one. A keyword that the layer does not have is an InvalidArgument.
 struct CallOptions {
   FieldNamesOnly names_only = {};
-  Structure inputs = {};                       // where they are not given by position
-  Tensor query = {}, value = {}, key = {};     // attention layers
-  Structure initial_state = {};                // recurrent layers
+  Structure inputs = {};                    // where they are not given by position
+  Tensor query = {}, value = {}, key = {};  // attention layers
+  Structure initial_state = {};             // recurrent layers
   Structure mask = {};
   Tensor query_mask = {}, value_mask = {}, key_mask = {};  // multi-head attention
   Tensor attention_mask = {};

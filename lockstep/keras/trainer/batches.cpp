@@ -124,9 +124,10 @@ Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
   const auto cut = [&](const Tensor& leaf) {
     if (begin == 0 && end == leaf.dim(0)) return leaf;
     if (end > leaf.dim(0)) {
-      throw_invalid_argument(fmt::format("invalid batch: it has parts of {} and of {} rows; the elements of a dataset "
-                                         "must be batches, as dataset.batch(32) makes them",
-                                         end, leaf.dim(0)));
+      throw_invalid_argument(
+          fmt::format("invalid batch: it has parts of {} and of {} rows; the elements of a dataset "
+                      "must be batches, as dataset.batch(32) makes them",
+                      end, leaf.dim(0)));
     }
     const auto rows = ops::try_rows(leaf, begin, end);
     return rows ? *rows : ops::slice_axis(leaf, 0, begin, end);
