@@ -26,7 +26,8 @@ void wrong(keras::Model model, ls::distribute::Strategy& strategy, const ls::Ten
   // expect: strategy.run(fn, args...): fn cannot be called with these arguments
   strategy.run([](const ls::Tensor& a, const ls::Tensor& b) { return a + b; }, x);
   // expect: objects of this class cannot be copied: give a pointer, std::make_shared<MyClass>(...)
-  model.compile({.loss = "mse", .metrics = {MyMetric()}});
+  MyMetric metric;
+  model.compile({.loss = "mse", .metrics = {metric}});
   // expect: a registered class needs a static from_config(const Json&), a constructor that takes const Json&
   keras::register_keras_serializable<Unreadable>();
   // expect: callbacks change in fit and cannot be const objects
