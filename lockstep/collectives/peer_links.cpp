@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 
 constexpr int kLook = 20;                         // milliseconds between two checks for an abort
 constexpr std::size_t kScratch = 256 << 10;       // bytes that are added while they are in the cache
-constexpr std::size_t kAlignment = 64;            // of the parts of a ring
+constexpr std::size_t kPartAlignment = 64;        // of the parts of a ring
 constexpr std::size_t kBroadcastPiece = 1 << 20;  // bytes that a member of a tree passes on at a time
 
 // The network that the choice between rings and recursive doubling assumes. It is not measured: the order of addition
@@ -217,7 +217,7 @@ void PeerLinks::sum(std::span<std::byte> data, DType dtype, const AbortCheck& ch
 // Reduce-scatter and all-gather in size - 1 steps each. Part p is summed in the order of the members from p on.
 void PeerLinks::ring_sum(std::span<std::byte> data, DType dtype, const AbortCheck& check_abort) {
   const auto members = static_cast<std::size_t>(size_);
-  const std::size_t each = io::align_up(data.size(), members * kAlignment) / members;
+  const std::size_t each = io::align_up(data.size(), members * kPartAlignment) / members;
   const auto part = [&](int number) {
     const std::size_t begin = std::min(data.size(), static_cast<std::size_t>((number + 2 * size_) % size_) * each);
     return data.subspan(begin, std::min(each, data.size() - begin));

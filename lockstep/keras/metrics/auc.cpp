@@ -13,7 +13,7 @@
 namespace lockstep::metrics {
 namespace {
 
-constexpr double kEpsilon = 1e-7;
+constexpr double kMargin = 1e-7;
 
 // Four counts for each threshold.
 class CurveMetric : public Metric {
@@ -80,8 +80,8 @@ class AUCMetric : public CurveMetric {
       options_.thresholds = given_.thresholds;
       std::sort(options_.thresholds.begin(), options_.thresholds.end());
     }
-    options_.thresholds.insert(options_.thresholds.begin(), -kEpsilon);
-    options_.thresholds.push_back(1.0 + kEpsilon);
+    options_.thresholds.insert(options_.thresholds.begin(), -kMargin);
+    options_.thresholds.push_back(1.0 + kMargin);
     options_.multi_label = given_.multi_label;
     if (!given_.multi_label) {
       options_.label_weights = given_.label_weights;
