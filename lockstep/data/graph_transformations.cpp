@@ -218,7 +218,7 @@ Tensors padded_batch(const Step& step, const Tensors& inputs, RunContext&) {
   return dataset(map_node(window_node(dataset_in(inputs.at(0)), size, size, 1, drops), pad));
 }
 
-Tensors window(const Step&, const Tensors& inputs, RunContext&) {
+Tensors window_dataset(const Step&, const Tensors& inputs, RunContext&) {
   const NodePtr windows = window_node(dataset_in(inputs.at(0)), number(inputs, 1), number(inputs, 2), number(inputs, 3),
                                       is_true(inputs, 4));
   return dataset(map_node(windows, [](const Element& window) {
@@ -435,7 +435,7 @@ graph::ExecutorOp find_dataset_transformation(std::string_view op) {
       {"UnbatchDataset", unbatch},
       {"UniqueDataset", unique},
       {"UnwrapDatasetVariant", same},
-      {"WindowDataset", window},
+      {"WindowDataset", window_dataset},
       {"WrapDatasetVariant", same},
       {"ZipDataset", zip},
   };

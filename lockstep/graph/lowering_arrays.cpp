@@ -10,41 +10,41 @@ namespace lockstep::graph {
 namespace {
 
 using inference::Dims;
-using inference::Function;
+using StepFunction = inference::Function;
 using LoweredTensors = std::vector<Lowered>;
 using Inputs = std::span<const Lowered>;
 
-std::optional<Function> function_of(std::string_view op) {
-  static const std::unordered_map<std::string_view, Function> table = {
-      {"Abs", Function::kAbs},
-      {"Neg", Function::kNeg},
-      {"Square", Function::kSquare},
-      {"Sqrt", Function::kSqrt},
-      {"Rsqrt", Function::kRsqrt},
-      {"Reciprocal", Function::kReciprocal},
-      {"Inv", Function::kReciprocal},
-      {"Exp", Function::kExp},
-      {"Erf", Function::kErf},
-      {"Erfc", Function::kErfc},
-      {"Sigmoid", Function::kSigmoid},
-      {"Tanh", Function::kTanh},
-      {"Relu", Function::kRelu},
-      {"Relu6", Function::kRelu6},
-      {"Elu", Function::kElu},
-      {"Selu", Function::kSelu},
-      {"Softplus", Function::kSoftplus},
-      {"Softsign", Function::kSoftsign},
-      {"LeakyRelu", Function::kLeakyRelu},
-      {"Add", Function::kAdd},
-      {"AddV2", Function::kAdd},
-      {"BiasAdd", Function::kAdd},
-      {"Sub", Function::kSub},
-      {"Mul", Function::kMul},
-      {"Div", Function::kDiv},
-      {"RealDiv", Function::kDiv},
-      {"Maximum", Function::kMaximum},
-      {"Minimum", Function::kMinimum},
-      {"SquaredDifference", Function::kSquaredDifference},
+std::optional<StepFunction> function_of(std::string_view op) {
+  static const std::unordered_map<std::string_view, StepFunction> table = {
+      {"Abs", StepFunction::kAbs},
+      {"Neg", StepFunction::kNeg},
+      {"Square", StepFunction::kSquare},
+      {"Sqrt", StepFunction::kSqrt},
+      {"Rsqrt", StepFunction::kRsqrt},
+      {"Reciprocal", StepFunction::kReciprocal},
+      {"Inv", StepFunction::kReciprocal},
+      {"Exp", StepFunction::kExp},
+      {"Erf", StepFunction::kErf},
+      {"Erfc", StepFunction::kErfc},
+      {"Sigmoid", StepFunction::kSigmoid},
+      {"Tanh", StepFunction::kTanh},
+      {"Relu", StepFunction::kRelu},
+      {"Relu6", StepFunction::kRelu6},
+      {"Elu", StepFunction::kElu},
+      {"Selu", StepFunction::kSelu},
+      {"Softplus", StepFunction::kSoftplus},
+      {"Softsign", StepFunction::kSoftsign},
+      {"LeakyRelu", StepFunction::kLeakyRelu},
+      {"Add", StepFunction::kAdd},
+      {"AddV2", StepFunction::kAdd},
+      {"BiasAdd", StepFunction::kAdd},
+      {"Sub", StepFunction::kSub},
+      {"Mul", StepFunction::kMul},
+      {"Div", StepFunction::kDiv},
+      {"RealDiv", StepFunction::kDiv},
+      {"Maximum", StepFunction::kMaximum},
+      {"Minimum", StepFunction::kMinimum},
+      {"SquaredDifference", StepFunction::kSquaredDifference},
   };
   const auto found = table.find(op);
   return found == table.end() ? std::nullopt : std::optional(found->second);
@@ -57,7 +57,7 @@ bool is_rowwise(const Lowering& lowering, Inputs inputs, const Lowered& like) {
 LoweredTensors elementwise(Lowering& lowering, const Step& step, Inputs given, Inputs like) {
   LoweredTensors inputs;
   for (const Lowered& input : given) inputs.push_back(lowering.as_one_row(input));
-  const std::optional<Function> function = function_of(step.node->op);
+  const std::optional<StepFunction> function = function_of(step.node->op);
   const ops::Attr* const format = step.attrs.find("data_format");
   const bool channels_first = format && std::get<std::string>(*format) != "NHWC" && like[0].dims.size() > 2;
   if (!function || like[0].dtype != DType::kFloat32 || channels_first)
@@ -72,7 +72,7 @@ LoweredTensors add_n(Lowering& lowering, const Step& step, Inputs inputs, Inputs
   Lowered sum = inputs[0];
   for (std::size_t i = 1; i < inputs.size(); ++i) {
     const Lowered operands[] = {sum, inputs[i]};
-    sum = lowering.elementwise(like[0], Function::kAdd, operands);
+    sum = lowering.elementwise(like[0], StepFunction::kAdd, operands);
   }
   return {sum};
 }
@@ -116,7 +116,7 @@ LoweredTensors reduce(Lowering& lowering, const Step& step, Inputs inputs, Input
   factor.dtype = DType::kFloat32;
   factor.constant = Tensor::scalar(1.0f / static_cast<float>(count));
   const Lowered operands[] = {out, factor};
-  return {lowering.elementwise(like[0], Function::kMul, operands)};
+  return {lowering.elementwise(like[0], StepFunction::kMul, operands)};
 }
 
 // Copies move elements of this size as they are.

@@ -6,8 +6,6 @@
 namespace lockstep::inference {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;  // floats for which a thread is worth waking
-
 // A Move as planes: one for each index of the outer axes.
 class PlaneMove {
  public:

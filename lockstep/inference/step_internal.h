@@ -31,6 +31,8 @@ Floats allocate(std::int64_t count);
 // `floats` rounded up so that what follows is aligned too.
 constexpr std::int64_t aligned(std::int64_t floats) { return (floats + 15) / 16 * 16; }
 
+constexpr std::int64_t kGrain = 16384;  // floats for which a thread is worth waking
+
 // Calls work(begin, end) for 0 … count: on this thread where the run is alone, else on those of parallel_for().
 void for_parts(const Run& run, std::int64_t count, std::int64_t grain,
                const std::function<void(std::int64_t, std::int64_t)>& work);

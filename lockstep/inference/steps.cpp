@@ -10,8 +10,6 @@
 namespace lockstep::inference {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;  // floats for which a thread is worth waking
-
 // Parts of a loop over `count` pieces of `size` floats each.
 std::int64_t grain_of(std::int64_t size) { return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, size)); }
 

@@ -42,7 +42,7 @@ Tensor scaled(const Tensor& drawn, double mean, double stddev) {
 }
 
 Mutex g_mutex;
-std::optional<Generator>& global_generator() {
+std::optional<Generator>& default_generator() {
   static std::optional<Generator> instance;
   return instance;
 }
@@ -123,13 +123,13 @@ void set_seed(std::int64_t seed) { set_global_seed(seed); }
 
 Generator& get_global_generator() {
   const std::lock_guard lock(g_mutex);
-  auto& generator = global_generator();
+  auto& generator = default_generator();
   if (!generator) generator = Generator::from_non_deterministic_state();
   return *generator;
 }
 void set_global_generator(const Generator& generator) {
   const std::lock_guard lock(g_mutex);
-  global_generator() = generator;
+  default_generator() = generator;
 }
 
 Tensor stateless_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& o) {
