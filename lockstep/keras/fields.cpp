@@ -154,6 +154,10 @@ void FieldReader::fail(const char* key, const std::string& expected) const {
   throw_invalid_argument(fmt::format("{}: '{}' is {}, expected {}", who(), key, found, expected));
 }
 
+void FieldResolver::fail(const char* key, const Error& error) const {
+  throw_error(error.code(), fmt::format("{}: '{}': {}", owner_, key, error.message()));
+}
+
 void FieldReader::missing(const char* key) const {
   throw_invalid_argument(fmt::format("{}: '{}' is missing", who(), key));
 }

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/keras/numbers.h"
 #include "lockstep/keras/object_config.h"
 #include "lockstep/keras/optional_list.h"
@@ -289,15 +290,28 @@ class FieldWriter {
 // Turns names and configs into objects, in the order of the constructor, so that seeds are drawn as Keras draws them.
 class FieldResolver {
  public:
+  // `owner`: "Dense 'hidden'", for errors.
+  explicit FieldResolver(std::string owner) : owner_(std::move(owner)) {}
+
   template <typename T>
   void operator()(const char*, T&&, Field = Field::kOptional) {}
   template <typename T>
-  void operator()(const char*, ObjectArg<T>& arg, Field = Field::kOptional) {
-    arg = get(arg);
+  void operator()(const char* key, ObjectArg<T>& arg, Field = Field::kOptional) {
+    try {
+      arg = get(arg);
+    } catch (const Error& error) {
+      fail(key, error);
+    }
   }
   template <typename T>
   void renamed(const char*, const char*, T&&) {}
   void dropped(const char*, const Json& = nullptr) {}
+
+ private:
+  // "Dense 'hidden': 'kernel_regularizer': unknown regularizer 'L3'", with the code of the error.
+  [[noreturn]] void fail(const char* key, const Error& error) const;
+
+  std::string owner_;
 };
 
 class FieldDescriber {

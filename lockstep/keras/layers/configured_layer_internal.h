@@ -96,7 +96,7 @@ class ConfiguredLayer : public Base {
       : ConfiguredLayer(Derived::kClass, std::move(options), std::move(base)) {}
   ConfiguredLayer(std::string class_name, OptionsT options, Layer::Options base)
       : Base(std::move(class_name), merge(options, std::move(base))), options_(std::move(options)) {
-    FieldResolver resolver;
+    FieldResolver resolver(fmt::format("{} '{}'", this->class_name(), this->name()));
     Derived::fields(resolver, options_);
   }
 

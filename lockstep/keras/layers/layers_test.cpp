@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
@@ -222,6 +223,21 @@ TEST(Layers, LossesOfADestroyedLayerAreDropped) {
     (void)layer(floats({1, -1}, {1, 2}));
     EXPECT_EQ(layer->losses().size(), 1u);
   }
+}
+
+TEST(Arguments, UnknownObjectsAreNamedWithTheirLayer) {
+  const auto message = [](const std::function<void()>& fn) -> std::string {
+    try {
+      fn();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message([] { layers::Dense(2, {.kernel_regularizer = "L3", .name = "d"}); }),
+              testing::StartsWith("Dense 'd': 'kernel_regularizer': unknown regularizer 'L3'"));
+  EXPECT_THAT(message([] { layers::LSTM(2, {.recurrent_initializer = "orthogonol", .name = "r"}); }),
+              testing::StartsWith("LSTMCell 'lstm_cell': 'recurrent_initializer': unknown initializer 'orthogonol'"));
 }
 
 // ---- arguments of a call --------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class GatedCell : public RnnCell {
             fmt::format("{} '{}': a dropout rate is {}, expected 0 to 1", Derived::kClass, name(), rate));
     }
     if (kKind == CellKind::kSimple) generator_ = add_seed_generator(options_.seed);
-    FieldResolver resolver;
+    FieldResolver resolver(fmt::format("{} '{}'", Derived::kClass, name()));
     fields(resolver, options_);
     if (kKind != CellKind::kSimple) generator_ = add_seed_generator(options_.seed);
   }
