@@ -99,8 +99,16 @@ std::string feature_from(const Json& feature) {
   return out;
 }
 
+Json json_from(const std::string& text) {
+  try {
+    return Json::parse(text);
+  } catch (const errors::DataLossError& error) {
+    throw_invalid_argument(error.message());
+  }
+}
+
 std::string example_from(const std::string& text) {
-  const Json json = Json::parse(text);
+  const Json json = json_from(text);
   std::string features, out;
   const Json* const given = member_of(json, "features", "features");
   if (!given) return out;
