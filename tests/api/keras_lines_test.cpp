@@ -71,6 +71,9 @@ TEST(KerasLines, AdaptedLayersAreThoseOfKeras) {
   EXPECT_NEAR(weights[0], 4.545463, 1e-6);
   EXPECT_NEAR(weights[1], 1.386294, 1e-6);
   EXPECT_EQ(weights[2], 0);
+  EXPECT_THROW(layers::StringLookup()(Tensor{"a"}), ls::errors::FailedPreconditionError);
+  EXPECT_THROW(layers::IntegerLookup({.invert = true})(Tensor{1}), ls::errors::FailedPreconditionError);
+  EXPECT_THROW(layers::TextVectorization()(Tensor{"a b"}), ls::errors::FailedPreconditionError);
 }
 
 TEST(KerasLines, DtypesOfInputsAreNamesOrDtypes) {

@@ -102,6 +102,7 @@ class IndexLookup {
   // Places of keys, int64 in their shape; symbols stand for keys while shapes are inferred.
   Tensor places(const Tensor& keys) const {
     if (keys.is_symbolic()) return ops::cast(ops::equal(keys, keys), DType::kInt64);
+    require_vocabulary();
     const std::vector<Key> given = keys_of(keys);
     std::vector<std::int64_t> out(given.size());
     std::vector<std::int64_t> buckets;
@@ -127,6 +128,7 @@ class IndexLookup {
       if constexpr (kStrings) return ops::call1("AsString", {places});
       return ops::cast(places, DType::kInt64);
     }
+    require_vocabulary();
     std::vector<Key> out;
     for (const std::int64_t place : ops::cast(places, DType::kInt64).to_vector<std::int64_t>()) {
       const std::int64_t token = place - token_start();
@@ -233,6 +235,11 @@ class IndexLookup {
   }
 
  private:
+  void require_vocabulary() const {
+    if (!has_vocabulary_)
+      throw_failed_precondition(
+          fmt::format("{} requires a vocabulary: call adapt() with data, or give a vocabulary", set_.who));
+  }
   std::int64_t oov_start() const { return set_.mask_token && set_.output_mode == "int" ? 1 : 0; }
   std::int64_t token_start() const { return oov_start() + set_.num_oov_indices; }
   static std::string text_of(const Key& key) {
@@ -275,6 +282,7 @@ class IndexLookup {
     }
     tokens_ = std::move(tokens);
     index_ = std::move(index);
+    has_vocabulary_ = true;
   }
   void set_weights(std::vector<float> weights) {
     if (set_.pad_to_max_tokens) weights.resize(static_cast<std::size_t>(*set_.max_tokens), 0.0f);
@@ -283,6 +291,7 @@ class IndexLookup {
   }
 
   LookupSettings<Key> set_;
+  bool has_vocabulary_ = false;  // one of special tokens only has no tokens_
   std::vector<Key> tokens_;
   std::unordered_map<Key, std::int64_t> index_;
   Tensor idf_;
