@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -20,18 +21,6 @@ namespace distribute = lockstep::distribute;
 using ls::Tensor;
 
 namespace lines_of_components {
-
-using Numbers = std::vector<double>;
-Numbers numbers(const Tensor& x) { return ls::ops::cast(x, ls::float64).to_vector<double>(); }
-
-std::string error_of(const std::function<void()>& line) {
-  try {
-    line();
-  } catch (const ls::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // ---- recurrent cells ----
 

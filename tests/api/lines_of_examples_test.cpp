@@ -21,7 +21,7 @@ namespace {
 std::vector<float> floats_in(const Tensor& tensor) { return ops::cast(tensor, "float32").to_vector<float>(); }
 
 template <typename Error>
-std::string error_of(const std::function<void()>& line) {
+std::string error_as(const std::function<void()>& line) {
   try {
     line();
   } catch (const Error& error) {
@@ -56,7 +56,7 @@ TEST(ExampleLines, ModelsHaveNamesAndShapes) {
   EXPECT_EQ(model.input_shape().leaf(), (ls::Shape{ls::kUnknownDim, 4}));
   EXPECT_TRUE(model.trainable_variables().empty());
   keras::Model later;
-  EXPECT_EQ(error_of<ls::errors::FailedPreconditionError>([&] { later.summary(); }),
+  EXPECT_EQ(error_as<ls::errors::FailedPreconditionError>([&] { later.summary(); }),
             "the model is empty: it was default-constructed, and no model has been assigned to it");
   later = model;
   EXPECT_EQ(later.count_params(), 15);
@@ -72,7 +72,7 @@ TEST(ExampleLines, StructuresOfOneTensorAreUsedLikeIt) {
   predictions *= 2;
   EXPECT_EQ(float(predictions[1][2]), 14);
   EXPECT_EQ(floats_in(model({{1.0, 1.0}})), (std::vector<float>{2, 2, 2}));
-  EXPECT_EQ(error_of<ls::errors::OutOfRangeError>([&] {
+  EXPECT_EQ(error_as<ls::errors::OutOfRangeError>([&] {
               (void)ls::data::Element{predictions, predictions}[2];
             }),
             "a list of 2 has no item 2");
@@ -89,7 +89,7 @@ TEST(ExampleLines, ShapesHaveExtentsOfTensors) {
   EXPECT_EQ(kops::tile(x, {1, batch}).shape(), (ls::Shape{5, 20}));
   EXPECT_EQ(floats_in(kops::arange(0, batch, 2)), (std::vector<float>{0, 2, 4}));
   EXPECT_EQ(floats_in(ls::random::normal({batch}, {.seed = 3})), floats_in(ls::random::normal({5}, {.seed = 3})));
-  EXPECT_EQ(error_of<ls::errors::InvalidArgumentError>([&] {
+  EXPECT_EQ(error_as<ls::errors::InvalidArgumentError>([&] {
               ops::ones({ops::ones({2}), 1});
             }),
             "invalid extent of a shape: found a float32 tensor of shape (2,), expected int32 or int64 of shape ()");
@@ -158,7 +158,7 @@ TEST(ExampleLines, CallbacksReachTheModelsOwnMembers) {
   const keras::Sequential other({keras::Input({3}), layers::Dense(1)}, {.name = "other"});
   other.compile({.loss = "mse"});
   EXPECT_EQ(
-      error_of<ls::errors::InvalidArgumentError>([&] {
+      error_as<ls::errors::InvalidArgumentError>([&] {
         other.fit(ops::ones({4, 3}), ops::ones({4, 1}), {.verbose = 0, .callbacks = {monitor}});
       }),
       "callback Monitor: model 'other' is a Sequential, model<GAN>() requires an object of that class, which exists "
@@ -182,7 +182,7 @@ TEST(ExampleLines, IteratorsGiveOneElementAfterTheOther) {
   auto iterator = Dataset::range(2).begin();
   EXPECT_EQ(int(Tensor(*iterator++)), 0);
   EXPECT_EQ(int(Tensor(*iterator++)), 1);
-  EXPECT_EQ(error_of<ls::errors::OutOfRangeError>([&] { (void)*iterator++; }), "the dataset has no more elements");
+  EXPECT_EQ(error_as<ls::errors::OutOfRangeError>([&] { (void)*iterator++; }), "the dataset has no more elements");
 
   ls::distribute::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
   auto distributed = strategy.experimental_distribute_dataset(Dataset::range(8).batch(4)).begin();
@@ -192,7 +192,7 @@ TEST(ExampleLines, IteratorsGiveOneElementAfterTheOther) {
   };
   EXPECT_EQ(sum(*distributed++), 6);
   EXPECT_EQ(sum(*distributed++), 22);
-  EXPECT_EQ(error_of<ls::errors::OutOfRangeError>([&] { (void)*distributed++; }),
+  EXPECT_EQ(error_as<ls::errors::OutOfRangeError>([&] { (void)*distributed++; }),
             "the distributed dataset has no more elements");
 }
 
@@ -216,7 +216,7 @@ TEST(ExampleLines, EmptyFunctionsAreArgumentsThatAreWrong) {
       [&] { strategy.run(step); },
   };
   for (std::size_t i = 0; i < lines.size(); ++i)
-    EXPECT_NE(error_of<ls::errors::InvalidArgumentError>(lines[i]).find("function"), std::string::npos) << i;
+    EXPECT_NE(error_as<ls::errors::InvalidArgumentError>(lines[i]).find("function"), std::string::npos) << i;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -27,15 +28,6 @@ void expect_near(const Tensor& tensor, const std::vector<float>& expected, float
   const std::vector<float> found = floats(tensor);
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
-}
-
-std::string error_of(const std::function<void()>& line) {
-  try {
-    line();
-  } catch (const ls::Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // ---- layers and models ----

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace tf = lockstep::ops;
@@ -13,18 +14,6 @@ namespace kops = lockstep::keras::ops;
 using ls::Tensor;
 
 namespace tables_and_loops {
-
-using Numbers = std::vector<double>;
-Numbers numbers(const Tensor& x) { return tf::cast(x, ls::float64).to_vector<double>(); }
-
-std::string error_of(const std::function<void()>& line) {
-  try {
-    line();
-  } catch (const ls::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(TablesTest, StaticAndMutableTablesLookUpWhatWasPutIn) {
   const ls::lookup::KeyValueTensorInitializer init(ls::constant({"a", "b", "c"}), ls::constant({1, 2, 3}));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -16,17 +17,6 @@ using ls::Tensor;
 
 namespace values_and_dicts {
 
-using Numbers = std::vector<double>;
-Numbers numbers(const Tensor& x) { return ls::ops::cast(x, ls::float64).to_vector<double>(); }
-
-std::string error_of(const std::function<void()>& line) {
-  try {
-    line();
-  } catch (const ls::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 void expect_error(const std::string& text, const std::function<void()>& line) {
   EXPECT_NE(error_of(line).find(text), std::string::npos) << error_of(line);
 }
