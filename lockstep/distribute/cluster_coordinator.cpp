@@ -70,8 +70,8 @@ struct ClusterCoordinator::State {
     impl.servers->download(optimizers);
     note_states(optimizers);
   }
-  // A worker is about to make the first step of an optimizer, which this process builds as the worker did. A checkpoint
-  // may have values for its slots.
+  // Called before a worker first applies gradients with an optimizer: builds the chief's optimizer of that name for the
+  // same variables, which restores its slots from a checkpoint that is loaded, and uploads them.
   void introduce(const std::string& question) {
     const Json asked = parse_json(question, "a worker's question");
     const auto name = asked.at("optimizer").get<std::string>();

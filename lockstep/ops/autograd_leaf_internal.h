@@ -5,7 +5,7 @@
 
 namespace lockstep::ops {
 
-// Whether it is no operation's result for autograd.
+// Whether autograd has recorded no operation that computed it, as for variables and watched tensors.
 bool is_leaf(const Tensor& value);
 
 }  // namespace lockstep::ops

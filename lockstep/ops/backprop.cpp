@@ -116,8 +116,7 @@ Tensors volume_pool_second_gradient(const Call& call) {
     window[i] = size[axis], step[i] = strides[axis];
     if (window[i] < 1 || step[i] < 1) throw_invalid_argument("ksize and strides must be positive");
     const std::int64_t count = window_output(shape[axis], window[i], step[i], 1, padding);
-    const std::int64_t total =
-        padding == "SAME" ? std::max<std::int64_t>(0, (count - 1) * step[i] + window[i] - shape[axis]) : 0;
+    const std::int64_t total = padding == "SAME" ? same_padding(shape[axis], window[i], step[i], count) : 0;
     pads.insert(pads.end(), {total / 2, total - total / 2});
     shape[axis] = count;
   }

@@ -105,8 +105,7 @@ ConvWindow plan_window(const Call& call, const Ints& image, const Ints& kernel) 
                                                       : window_output(image[n], kernel[n], w.strides[n], w.dilations[n],
                                                                       padding, before, after);
     if (padding == "SAME" && out != kUnknownDim) {
-      const std::int64_t total =
-          std::max<std::int64_t>((out - 1) * w.strides[n] + (kernel[n] - 1) * w.dilations[n] + 1 - image[n], 0);
+      const std::int64_t total = same_padding(image[n], (kernel[n] - 1) * w.dilations[n] + 1, w.strides[n], out);
       before = total / 2, after = total - before;
     }
     w.before.push_back(before), w.after.push_back(after), w.output.push_back(out);

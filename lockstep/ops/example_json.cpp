@@ -4,25 +4,17 @@
 #include <limits>
 
 #include "lockstep/base/json.h"
+#include "lockstep/formats/varint_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/graph_rows_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
+using formats::append_bytes_field;
+
 [[noreturn]] void throw_wrong(std::string_view what, std::string_view expected) {
   throw_invalid_argument(fmt::format("Error while parsing JSON: {}: expected {}", what, expected));
-}
-
-void append_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
-// A field of bytes, of another message or of packed numbers.
-void append_field(std::string& out, int number, std::string_view content) {
-  out.push_back(static_cast<char>(number << 3 | 2));
-  append_varint(out, content.size());
-  out += content;
 }
 
 // The member by its name in JSON or in the definition of the message; null where there is none.
@@ -83,18 +75,18 @@ std::string feature_from(const Json& feature) {
       if (!given->is_array()) throw_wrong(key, "an array of values");
       for (const Json& value : *given) {
         if (bytes) {
-          append_field(values, 1, bytes_from(value));
+          append_bytes_field(values, 1, bytes_from(value));
         } else if (floats) {
           const auto number = number_from<float>(value, key);
           values.append(reinterpret_cast<const char*>(&number), sizeof number);
         } else {
-          append_varint(values, static_cast<std::uint64_t>(number_from<std::int64_t>(value, key)));
+          formats::append_varint(values, static_cast<std::uint64_t>(number_from<std::int64_t>(value, key)));
         }
       }
     }
     std::string whole;
-    if (!bytes && !values.empty()) append_field(whole, 1, values);
-    append_field(out, bytes ? 1 : floats ? 2 : 3, bytes ? values : whole);
+    if (!bytes && !values.empty()) append_bytes_field(whole, 1, values);
+    append_bytes_field(out, bytes ? 1 : floats ? 2 : 3, bytes ? values : whole);
   }
   return out;
 }
@@ -116,12 +108,12 @@ std::string example_from(const std::string& text) {
     if (!map->is_object()) throw_wrong("feature", "an object");
     for (const auto& [key, feature] : map->items()) {
       std::string entry;
-      append_field(entry, 1, key);
-      append_field(entry, 2, feature_from(feature));
-      append_field(features, 1, entry);
+      append_bytes_field(entry, 1, key);
+      append_bytes_field(entry, 2, feature_from(feature));
+      append_bytes_field(features, 1, entry);
     }
   }
-  append_field(out, 1, features);
+  append_bytes_field(out, 1, features);
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/record_file_internal.h"
+#include "lockstep/formats/varint_internal.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
@@ -16,34 +17,25 @@
 namespace lockstep::train {
 namespace {
 
-// ---- the wire format of protocol buffers -----------------------------------------------------------------------
-void append_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(static_cast<unsigned char>(value) | 0x80U);
-  out += static_cast<char>(value);
-}
-// A field whose value is bytes.
-void append_field(std::string& out, unsigned number, std::string_view bytes) {
-  append_varint(out, number << 3U | 2U);
-  append_varint(out, bytes.size());
-  out += bytes;
-}
+using formats::append_bytes_field;
 
 std::string serialized(const Feature& feature) {
   std::string list, out;
   if (feature.bytes_list) {
-    for (const std::string& each : feature.bytes_list->value) append_field(list, 1, each);
-    append_field(out, 1, list);
+    for (const std::string& each : feature.bytes_list->value) append_bytes_field(list, 1, each);
+    append_bytes_field(out, 1, list);
   } else if (feature.float_list) {
     const auto& values = feature.float_list->value;
     std::string packed(values.size() * sizeof(float), '\0');
     if (!values.empty()) std::memcpy(packed.data(), values.data(), packed.size());
-    if (!values.empty()) append_field(list, 1, packed);
-    append_field(out, 2, list);
+    if (!values.empty()) append_bytes_field(list, 1, packed);
+    append_bytes_field(out, 2, list);
   } else if (feature.int64_list) {
     std::string packed;
-    for (const std::int64_t each : feature.int64_list->value) append_varint(packed, static_cast<std::uint64_t>(each));
-    if (!packed.empty()) append_field(list, 1, packed);
-    append_field(out, 3, list);
+    for (const std::int64_t each : feature.int64_list->value)
+      formats::append_varint(packed, static_cast<std::uint64_t>(each));
+    if (!packed.empty()) append_bytes_field(list, 1, packed);
+    append_bytes_field(out, 3, list);
   }
   return out;
 }
@@ -69,12 +61,12 @@ std::string Example::SerializeToString() const {
   std::string all;
   for (const auto& [name, value] : features.feature) {
     std::string entry;
-    append_field(entry, 1, name);
-    append_field(entry, 2, serialized(value));
-    append_field(all, 1, entry);
+    append_bytes_field(entry, 1, name);
+    append_bytes_field(entry, 2, serialized(value));
+    append_bytes_field(all, 1, entry);
   }
   std::string out;
-  append_field(out, 1, all);
+  append_bytes_field(out, 1, all);
   return out;
 }
 

@@ -143,7 +143,7 @@ std::vector<WindowAxis> window_axes(const Shape& x, const Ints& sizes, const Int
     axis.output = window_output(extent, axis.size, axis.stride, axis.rate, padding);
     if (padding == "SAME" && extent != kUnknownDim) {
       const std::int64_t reach = (axis.size - 1) * axis.rate + 1;
-      const std::int64_t total = std::max<std::int64_t>((axis.output - 1) * axis.stride + reach - extent, 0);
+      const std::int64_t total = same_padding(extent, reach, axis.stride, axis.output);
       axis.before = total / 2, axis.after = total - axis.before;
     }
     out.push_back(axis);

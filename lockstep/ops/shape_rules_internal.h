@@ -1,6 +1,8 @@
 // Shape rules that many operations share; see ShapeRule in op.h. All of them respect unknown dimensions.
 #pragma once
 
+#include <algorithm>
+
 #include "lockstep/ops/op.h"
 
 namespace lockstep::ops {
@@ -33,5 +35,9 @@ std::int64_t mul_dims(std::int64_t a, std::int64_t b);
 // and `after` are the explicit padding. Throws InvalidArgument for an unknown padding name.
 std::int64_t window_output(std::int64_t input, std::int64_t window, std::int64_t stride, std::int64_t dilation,
                            const std::string& padding, std::int64_t before = 0, std::int64_t after = 0);
+// The cells that SAME adds along one axis for `output` windows, which reach over `window` cells, dilations included.
+inline std::int64_t same_padding(std::int64_t input, std::int64_t window, std::int64_t stride, std::int64_t output) {
+  return std::max<std::int64_t>((output - 1) * stride + window - input, 0);
+}
 
 }  // namespace lockstep::ops

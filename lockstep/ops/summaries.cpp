@@ -8,27 +8,23 @@
 #include <limits>
 #include <set>
 
+#include "lockstep/formats/varint_internal.h"
 #include "lockstep/ops/graph_rows_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
+using formats::append_bytes_field;
+
 constexpr int kLength = 2, kFixed64 = 1, kFixed32 = 5;
 
-void put_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
 template <typename T>
 void put_fixed(std::string& out, T bits) {
   for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<char>((bits >> (8 * i)) & 0xff));
 }
-void put_key(std::string& out, int field, int kind) { put_varint(out, static_cast<std::uint64_t>(field * 8 + kind)); }
-void put_bytes(std::string& out, int field, std::string_view bytes) {
-  put_key(out, field, kLength);
-  put_varint(out, bytes.size());
-  out += bytes;
+void put_key(std::string& out, int field, int kind) {
+  formats::append_varint(out, static_cast<std::uint64_t>(field * 8 + kind));
 }
 void put_double(std::string& out, int field, double value) {
   if (std::bit_cast<std::uint64_t>(value) == 0) return;  // the default
@@ -38,7 +34,7 @@ void put_double(std::string& out, int field, double value) {
 void put_doubles(std::string& out, int field, const std::vector<double>& values) {
   std::string packed;
   for (const double value : values) put_fixed(packed, std::bit_cast<std::uint64_t>(value));
-  put_bytes(out, field, packed);
+  append_bytes_field(out, field, packed);
 }
 
 Tensors scalar_summary(const Call& call) {
@@ -51,10 +47,10 @@ Tensors scalar_summary(const Call& call) {
   std::string summary;
   for (std::size_t i = 0; i < tags.size(); ++i) {
     std::string value;
-    if (!tags[i].empty()) put_bytes(value, 1, tags[i]);
+    if (!tags[i].empty()) append_bytes_field(value, 1, tags[i]);
     put_key(value, 2, kFixed32);
     put_fixed(value, std::bit_cast<std::uint32_t>(values.const_data_ptr<float>()[i]));
-    put_bytes(summary, 1, value);
+    append_bytes_field(summary, 1, value);
   }
   return {Tensor::strings({std::move(summary)}, Shape{})};
 }
@@ -96,9 +92,9 @@ Tensors histogram_summary(const Call& call) {
   put_double(histogram, 3, static_cast<double>(values.numel())), put_double(histogram, 4, sum);
   put_double(histogram, 5, squares);
   put_doubles(histogram, 6, shown_limits), put_doubles(histogram, 7, shown);
-  if (const std::string& tag = string_in(call, 0); !tag.empty()) put_bytes(value, 1, tag);
-  put_bytes(value, 5, histogram);
-  put_bytes(summary, 1, value);
+  if (const std::string& tag = string_in(call, 0); !tag.empty()) append_bytes_field(value, 1, tag);
+  append_bytes_field(value, 5, histogram);
+  append_bytes_field(summary, 1, value);
   return {Tensor::strings({std::move(summary)}, Shape{})};
 }
 

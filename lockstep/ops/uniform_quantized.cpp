@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 
+#include "lockstep/formats/varint_internal.h"
 #include "lockstep/ops/graph_rows_internal.h"
 #include "lockstep/ops/rows_internal.h"
 #include "lockstep/tensor/quantized_internal.h"
@@ -136,26 +138,21 @@ struct Axes {
 };
 std::map<int, Ints> numbers_by_field(const std::string& bytes) {
   std::map<int, Ints> found;
-  std::size_t at = 0;
+  auto rest = std::as_bytes(std::span(bytes));
   const auto varint = [&] {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      if (at >= bytes.size()) throw_invalid_argument("invalid dimension_numbers: the message ends within a number");
-      const auto byte = static_cast<std::uint8_t>(bytes[at++]);
-      if (shift < 64) value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) break;
-    }
-    return static_cast<std::int64_t>(value);
+    const auto value = formats::take_varint(rest);
+    if (!value) throw_invalid_argument("invalid dimension_numbers: the message ends within a number");
+    return static_cast<std::int64_t>(*value);
   };
-  while (at < bytes.size()) {
+  while (!rest.empty()) {
     const std::int64_t tag = varint();
     Ints& numbers = found[static_cast<int>(tag >> 3)];
     if ((tag & 7) == 0) {
       numbers.push_back(varint());
     } else if ((tag & 7) == 2) {
       const auto size = static_cast<std::uint64_t>(varint());
-      if (size > bytes.size() - at) throw_invalid_argument("invalid dimension_numbers: the message is cut off");
-      for (const std::size_t end = at + size; at < end;) numbers.push_back(varint());
+      if (size > rest.size()) throw_invalid_argument("invalid dimension_numbers: the message is cut off");
+      for (const std::size_t behind = rest.size() - size; rest.size() > behind;) numbers.push_back(varint());
     } else {
       throw_invalid_argument("invalid dimension_numbers: found a field that is not a number");
     }
@@ -229,8 +226,7 @@ at::Tensor convolved(const Call& call, const at::Tensor& images, const at::Tenso
     std::int64_t before = given[2 * i], after = given[2 * i + 1];
     if (padding != "EXPLICIT") {
       const std::int64_t whole = (size + strides[i] - 1) / strides[i];
-      const std::int64_t total =
-          padding == "SAME" ? std::max<std::int64_t>(0, (whole - 1) * strides[i] + window - size) : 0;
+      const std::int64_t total = padding == "SAME" ? same_padding(size, window, strides[i], whole) : 0;
       before = total / 2, after = total - before;
     }
     if (before < 0 || after < 0) throw_invalid_argument("explicit_padding must not be negative");
