@@ -23,6 +23,7 @@ bench:
 	python3 -m venv build-bench/peers && build-bench/peers/bin/pip install --quiet --no-deps -r bench/requirements.txt
 	"$$(tools/judges_venv.sh)/bin/python" bench/compare.py --build build-bench --peers build-bench/peers/bin/python --write
 	"$$(tools/judges_venv.sh)/bin/python" bench/workers.py --build build-bench --write
+	"$$(tools/judges_venv.sh)/bin/python" bench/servers.py --build build-bench --write
 	"$$(tools/judges_venv.sh)/bin/python" bench/machines.py --build build-bench --write
 
 # The API reference and the documents as HTML: build/docs/html/index.html. A warning of Doxygen is an error.

@@ -27,9 +27,10 @@ if [ ! -e "$venv/complete" ]; then
     "$python" -m venv "$venv"
     progress=--progress-bar=on
     [ -t 2 ] || progress=--progress-bar=off
+    # Python compiles a module when it is first imported: the tests import half of them.
     # The list is complete, and tf-keras asks for the package tensorflow where tensorflow-cpu is the same and smaller.
     mkdir "$venv/tmp"
-    TMPDIR=$venv/tmp "$venv/bin/python" -m pip --disable-pip-version-check install $progress --quiet --no-deps \
+    TMPDIR=$venv/tmp "$venv/bin/python" -m pip --disable-pip-version-check install $progress --quiet --no-deps --no-compile \
       -r "$requirements" >&2 || {
       say "the installation failed; check the network and start again, nothing is lost"
       exit 1

@@ -2,6 +2,7 @@
 # Brings a Debian 12 machine to where lockstep builds: Debian's packages, and LibTorch in a cache of the user's.
 #
 #   tools/setup.sh                  everything that is missing
+#   tools/setup.sh --packages-only  only Debian's packages
 #   tools/setup.sh --libtorch-only  only LibTorch
 #   tools/setup.sh --print-libtorch the folder of LibTorch (include/, lib/); changes nothing, fails when it is not there
 #
@@ -140,6 +141,7 @@ install_libtorch() {
 
 case "${1:-}" in
   "") install_packages; install_libtorch ;;
+  --packages-only) install_packages ;;
   --libtorch-only) install_libtorch ;;
   --print-libtorch)
     if [ -n "${LOCKSTEP_LIBTORCH:-}" ]; then
@@ -148,6 +150,6 @@ case "${1:-}" in
       [ -e "$libtorch/complete" ] || die "LibTorch is not in $cache yet: run tools/setup.sh"
       printf '%s\n' "$libtorch"
     fi ;;
-  --help|-h) sed -n '2,9s/^# \{0,1\}//p' "$0" ;;
-  *) die "unknown argument $1 (there are --libtorch-only, --print-libtorch)" ;;
+  --help|-h) sed -n '2,10s/^# \{0,1\}//p' "$0" ;;
+  *) die "unknown argument $1 (there are --packages-only, --libtorch-only, --print-libtorch)" ;;
 esac

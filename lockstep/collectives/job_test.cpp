@@ -65,6 +65,15 @@ TEST(Job, MissingWorkersAreNamed) {
   EXPECT_THAT(messages[1], HasSubstr("worker 2"));
 }
 
+TEST(Job, OfManyMissingWorkersTheFirstAreNamed) {
+  const auto addresses = free_addresses(20);
+  JobOptions options = job(0, addresses);
+  options.startup_timeout = milliseconds(200);
+  const auto messages = run(1, [&](int) { join_job(options); });
+  EXPECT_THAT(messages[0], AllOf(HasSubstr("worker 8 (" + addresses[8] + ") and 11 more did not start"),
+                                 Not(HasSubstr("worker 9 ("))));
+}
+
 TEST(Job, AMissingChiefIsNamed) {
   const auto addresses = free_addresses(2);
   JobOptions options = job(1, addresses);

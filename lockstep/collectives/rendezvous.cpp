@@ -61,6 +61,13 @@ class StartupDeadline {
   Clock::time_point next_report_ = Clock::now() + milliseconds(2000);
 };
 
+// The first names, and the number of others.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kListed = 8;
+  if (names.size() <= kListed + 1) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + kListed, ", "), names.size() - kListed);
+}
+
 std::string hello_key(int rank) { return "hello/" + std::to_string(rank); }
 
 // Rank 0's part: waits for all registrations, compares them, and publishes the start of the job or the error.
@@ -82,7 +89,7 @@ void lead_rendezvous(JobStore& store, const JobOptions& options, StartupDeadline
       if (!here[at]) missing.push_back(options.names[at]);
     }
     if (!fault.message.empty() || missing.empty()) break;
-    const std::string absent = fmt::format("{}", fmt::join(missing, ", "));
+    const std::string absent = listed(missing);
     if (deadline.expired()) {
       fault = {Code::kDeadlineExceeded,
                fmt::format("{} did not start within {:.0f} s; start every worker of the cluster, and see that {} can "
@@ -126,7 +133,7 @@ bool register_worker(JobStore& store, const JobOptions& options, StartupDeadline
     }
     deadline.pause([&] {
       const std::string missing = store.has(kWaiting) ? store.get(kWaiting) : std::string();
-      return missing == name ? options.names[0] : missing;  // rank 0 has not seen this registration yet
+      return missing.find(name) == missing.npos ? missing : options.names[0];  // it has not seen this registration yet
     });
   }
   const std::string go = store.get(kGo);
