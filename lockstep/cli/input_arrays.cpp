@@ -1,5 +1,4 @@
 #include "lockstep/cli/input_arrays_internal.h"
-#include "lockstep/keras/callbacks/progress_bar_internal.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -15,7 +14,9 @@
 #include "lockstep/distribute/cluster_resolver.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/npy.h"
+#include "lockstep/keras/callbacks/progress_bar_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::cli {
@@ -163,7 +164,8 @@ std::vector<std::string> output_names(const keras::Model& model) {
     names.clear();
   }
   for (const Tensor& output : outputs.flatten()) names.push_back(keras::as_keras_tensor(output)->operation()->name());
-  // Several outputs of one layer have one name: they are distinguished by position.
+  if (model.impl()->keras_version() < 3) return keras::numbered_names(std::move(names));
+  // Several outputs of one layer have one name in Keras 3: they are distinguished by position.
   if (std::set<std::string>(names.begin(), names.end()).size() != names.size()) names.clear();
   return names;
 }

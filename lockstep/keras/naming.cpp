@@ -3,6 +3,7 @@
 #include <cctype>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace lockstep::keras {
 namespace {
@@ -56,6 +57,16 @@ std::string auto_name(std::string_view class_name) {
   const std::lock_guard lock(all.mutex);
   const int number = all.next[prefix]++;
   return number == 0 ? prefix : prefix + "_" + std::to_string(number);
+}
+
+std::vector<std::string> numbered_names(std::vector<std::string> layers) {
+  std::unordered_map<std::string, int> next;
+  std::unordered_set<std::string> taken;
+  for (std::string& name : layers) {
+    const std::string layer = name;
+    while (!taken.insert(name).second) name = layer + "_" + std::to_string(++next[layer]);
+  }
+  return layers;
 }
 
 void reset_auto_names() {

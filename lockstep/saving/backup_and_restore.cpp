@@ -64,8 +64,14 @@ class Backup final : public Callback, public keras::ReadsTogether {
     if (std::exchange(due_, false) || trainer_->preempted()) save();
   }
   void on_train_end(const Logs&) override {
-    if (options_.delete_checkpoint)
-      on_chief([&] { return io::remove_directory_at_once(folder_, files_), std::string(); });
+    on_chief([&] {
+      if (options_.delete_checkpoint) {
+        io::remove_directory_at_once(folder_, files_);
+      } else {
+        remove_states();
+      }
+      return std::string();
+    });
   }
   std::string class_name() const override { return "BackupAndRestore"; }
   keras::CallbackState save_state() const override { return {{{"save_freq", options_.save_freq.save_state()}}, {}}; }
@@ -80,6 +86,15 @@ class Backup final : public Callback, public keras::ReadsTogether {
     for (std::size_t i = 0; i < state.values["callbacks"].size(); ++i) {
       Json& callback = state.values["callbacks"][i];
       if (callback.value("class", "") == "History") callback["values"] = nullptr;
+    }
+  }
+  // A fit that follows one that has ended begins as in Keras: weights and epoch are those of the backup, callbacks
+  // start over, and it trains on where the first one stopped early.
+  void remove_states() const {
+    for (const std::string suffix : {"", kPrevious}) {
+      const std::string state = in_folder(kState + suffix);
+      for (const std::string& path : {formats::bundle_index_path(state), formats::bundle_data_path(state, 0, 1)})
+        io::remove_all(files_, path);
     }
   }
   std::string in_folder(const std::string& name) const { return io::join_path(folder_, name); }

@@ -13,6 +13,7 @@
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/keras_metadata_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
@@ -273,7 +274,7 @@ keras::Model load_keras2_saved_model(const std::string& path, bool compile) {
     }
   }
   assignment.commit();
-  set_keras_version(*model, 2);
+  keras::set_keras_version(*model, 2);
   return keras::Model(model);
 }
 

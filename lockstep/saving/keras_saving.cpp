@@ -17,6 +17,7 @@
 #include "lockstep/io/scratch_folder_internal.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/weight_limit_internal.h"
+#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
@@ -253,7 +254,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   load_assets(*model, archive, path);
   assignment.commit();
   load_own_assets(*model, archive);
-  set_keras_version(*model, weights_origin(version_of(archive), "").major);
+  keras::set_keras_version(*model, weights_origin(version_of(archive), "").major);
   return keras::Model(model);
 }
 
@@ -264,7 +265,7 @@ keras::Model model_of(const Json& config, const std::string& path, const LoadMod
   if (!model) throw_invalid_argument(fmt::format("{}: holds a layer, not a model", path));
   if (options.compile && config.contains("compile_config"))
     model->trainer().compile_from_config(config["compile_config"]);
-  set_keras_version(*model, weights_origin(formats::version_of_keras_config(config), "").major);
+  keras::set_keras_version(*model, weights_origin(formats::version_of_keras_config(config), "").major);
   return keras::Model(model);
 }
 

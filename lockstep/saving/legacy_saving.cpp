@@ -330,7 +330,7 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
     }
   }
   assignment.commit();
-  set_keras_version(*model, weights_origin(file.keras_version(), file.backend()).major);
+  keras::set_keras_version(*model, weights_origin(file.keras_version(), file.backend()).major);
   return keras::Model(model);
 }
 

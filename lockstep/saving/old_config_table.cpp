@@ -112,6 +112,17 @@ constexpr std::string_view kDropsMasks = R"({"drops_masks": true})";
 // Images and volumes are normalized by a fused operation.
 constexpr std::string_view kFused = R"({"fused_statistics": true})";
 
+// How Keras 2 masks scores; see MaskedSoftmax.
+void change_softmax(Json& object) {
+  Json& config = object["config"];
+  bool robust = false;
+  for (const char* key : {"robust_masking", "softmax_robust_masking"}) {
+    robust = robust || config.value(key, Json(false)) == Json(true);
+    config.erase(key);
+  }
+  config["adds_masks"] = robust ? "robust" : "added";
+}
+
 // Keras 2 has the integers in the dtype of the layer.
 void change_discretization(Json& object) {
   Json& config = object["config"];
@@ -161,6 +172,8 @@ constexpr OldClass kClasses[] = {
     {2, "Rescaling", "Rescaling", kDropsMasks},
     {2, "Normalization", "Normalization", kDropsMasks},
     {2, "Identity", "Identity", kDropsMasks},
+    {2, "Softmax", "Softmax", "", change_softmax},
+    {2, "MultiHeadAttention", "MultiHeadAttention", "", change_softmax},
     {2, "Bidirectional", "Bidirectional", "", change_bidirectional},
     {2, "Discretization", "Discretization", "", change_discretization},
     {2, "TimeDistributed", "TimeDistributed", R"({"steps_as_samples": true})"},

@@ -179,15 +179,6 @@ WeightsOrigin weights_origin(std::string_view keras_version, std::string_view ba
   return origin;
 }
 
-void set_keras_version(keras::ModelImpl& model, int major) {
-  model.set_keras_version(major);
-  if (major == 3) return;
-  for (Layer* layer : model.flatten_layers()) {
-    if (auto* adder = dynamic_cast<keras::BiasAdder*>(layer)) adder->add_bias_along_its_axis();
-    if (auto* inner = dynamic_cast<keras::ModelImpl*>(layer)) inner->set_keras_version(major);
-  }
-}
-
 bool in_old_layout(const Layer& layer, const std::vector<Shape>& shapes, const WeightsOrigin& origin) {
   if (origin.major == 1 || origin.flipped_kernels) return true;
   if (origin.major == 3) return false;

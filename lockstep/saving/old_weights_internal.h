@@ -16,9 +16,6 @@ struct WeightsOrigin {
 };
 WeightsOrigin weights_origin(std::string_view keras_version, std::string_view backend);
 
-// Makes a model that was read compute and be written as that major version of Keras does.
-void set_keras_version(keras::ModelImpl& model, int major);
-
 // Whether old_weights() has anything to do for weights of these shapes.
 bool in_old_layout(const keras::Layer& layer, const std::vector<Shape>& shapes, const WeightsOrigin& origin);
 

@@ -40,6 +40,8 @@ CASES = {
     "log-tabs": [("CSVLogger", dict(filename="log.csv", separator="\t"))],
     "nan": [("TerminateOnNaN", dict()), ("CSVLogger", dict(filename="log.csv"))],
     "backup": [("BackupAndRestore", dict(backup_dir="backup", delete_checkpoint=False))],
+    "early-backup-again": [("EarlyStopping", dict(monitor="val_loss", patience=0)), ("CSVLogger", dict(filename="log.csv", append=True)),
+                           ("BackupAndRestore", dict(backup_dir="backup", delete_checkpoint=False))],
     "backup-deleted": [("BackupAndRestore", dict(backup_dir="backup", save_freq=3))],
     "ema": [("SwapEMAWeights", dict()), ("CSVLogger", dict(filename="log.csv"))],
     "ema-epochs": [("SwapEMAWeights", dict(swap_on_epoch=True)), ("ModelCheckpoint", dict(filepath="at-{epoch:02d}.weights.h5",
@@ -105,17 +107,18 @@ def test_callbacks(name, tmp_path, request, monkeypatch, capfd):
     (tmp_path / "c.json").write_text(json.dumps({"epochs": 9, "batch_size": 8, "seed": 3, "callbacks": rows}))
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.mkdir(), theirs.mkdir()
-    done = subprocess.run([str(PROBE), tmp_path / "m.keras", tmp_path / "d.npz", tmp_path / "c.json", tmp_path / "o.keras", tmp_path / "h.json"],
-                          cwd=ours, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
     monkeypatch.chdir(theirs)
-    keras.utils.set_random_seed(3)
-    judge = keras.models.load_model(tmp_path / "m.keras")
-    capfd.readouterr()
-    history = judge.fit(data["x"], data["y"], epochs=9, batch_size=8, verbose=0, validation_data=(data["vx"], data["vy"]),
-                        callbacks=[keras_callback(*case) for case in CASES[name]])
-    assert messages(done.stdout) == messages(capfd.readouterr().out)
-    tool.assert_history(tool.load_history(tmp_path / "h.json"), {key: np.asarray(v, "float64").tolist() for key, v in history.history.items()})
+    for _ in range(2 if name.endswith("again") else 1):
+        done = subprocess.run([str(PROBE), tmp_path / "m.keras", tmp_path / "d.npz", tmp_path / "c.json", tmp_path / "o.keras", tmp_path / "h.json"],
+                              cwd=ours, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        keras.utils.set_random_seed(3)
+        judge = keras.models.load_model(tmp_path / "m.keras")
+        capfd.readouterr()
+        history = judge.fit(data["x"], data["y"], epochs=9, batch_size=8, verbose=0, validation_data=(data["vx"], data["vy"]),
+                            callbacks=[keras_callback(*case) for case in CASES[name]])
+        assert messages(done.stdout) == messages(capfd.readouterr().out)
+        tool.assert_history(tool.load_history(tmp_path / "h.json"), {key: np.asarray(v, "float64").tolist() for key, v in history.history.items()})
     same_weights(keras.models.load_model(tmp_path / "o.keras"), judge, "at the end")
     same_files(ours, theirs, tmp_path / "m.keras")
 

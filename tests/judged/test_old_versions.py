@@ -120,6 +120,38 @@ def test_states_given_with_the_sequence(tmp_path):
         tool.assert_close(ours, theirs, 1e-5)
 
 
+def test_attention_of_keras_2(tmp_path):
+    """Rows that see nothing see everything alike, also with dropout; the activity regularizer is that of the whole layer; masks weigh
+    losses with an axis more; outputs of one layer have numbered names."""
+    rng = tool.generator("old", "attention")
+    query, value = tf_keras.Input((4, 6), name="query"), tf_keras.Input((3, 6), name="value")
+    parts = L.Masking()(query), L.Masking()(value)
+    dropped = L.MultiHeadAttention(2, 3, dropout=0.2)(*parts)
+    _, scores = L.MultiHeadAttention(2, 3)(*parts, return_attention_scores=True)
+    attended = L.MultiHeadAttention(2, 3, output_shape=(2, 3), activity_regularizer="l2")(*parts)
+    outputs = [attended, *L.SimpleRNN(3, return_state=True)(parts[1])]
+    x = {"query": rng.normal(0, 1, (8, 4, 6)).astype("float32"), "value": rng.normal(0, 1, (8, 3, 6)).astype("float32")}
+    x["value"][:2] = x["query"][1:4, 2] = x["query"][5] = x["value"][3:5, 1] = 0
+    for name, ends in ("predict", [dropped, scores, *outputs]), ("train", outputs):
+        model = tf_keras.Model([query, value], ends)
+        model.set_weights([rng.normal(0, 0.7, v.shape) for v in model.get_weights()])
+        model.compile(tf_keras.optimizers.SGD(0.05), "mse")
+        model.save(tmp_path / f"{name}.h5")
+        for (_, ours), theirs in zip(tool.predict(tmp_path / f"{name}.h5", x, tmp_path), model.predict(x, verbose=0), strict=True):
+            tool.assert_close(ours, theirs, 1e-5, name)
+    if tool.CONTROL:
+        return
+    y = [rng.normal(0, 1, (8, *t.shape[1:])).astype("float32") for t in outputs]
+    targets = {f"y_{name}": v for name, v in zip(model.output_names, y, strict=True)}
+    tool.save_npz(tmp_path / "d.npz", x_query=x["query"], x_value=x["value"], **targets)
+    tool.ok("fit", tmp_path / "train.h5", "--data", tmp_path / "d.npz", "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "out.h5",
+            "--history", tmp_path / "h.json")
+    theirs = model.fit(x, y, batch_size=4, shuffle=False, verbose=0).history
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), dict(sorted(theirs.items())))
+    for ours, wanted in zip(tf_keras.models.load_model(tmp_path / "out.h5").get_weights(), model.get_weights(), strict=True):
+        tool.assert_close(ours, wanted, 1e-5)
+
+
 @pytest.mark.parametrize(("old", "make"), [
     ("CuDNNLSTM", lambda: L.LSTM(4, return_sequences=True)), ("CuDNNGRU", lambda: L.GRU(4)),
     ("Bidirectional", lambda: L.Bidirectional(L.LSTM(4)))])

@@ -30,9 +30,20 @@ def test_seeded_run(name, batch_size, rows, seed, tmp_path, request):
     tool.assert_history(tool.load_history(tmp_path / "h.json"), theirs)
 
 
-def test_seedless_dropout(tmp_path):
+def dropped_values(x):
+    return keras.layers.Dropout(0.4)(keras.layers.Dense(8)(x))
+
+
+def dropped_scores(x):
+    x = keras.layers.Reshape((4, 2))(keras.layers.Dense(8)(x))
+    return keras.layers.Flatten()(keras.layers.Attention(dropout=0.4)([x, x], return_attention_scores=True)[1])
+
+
+@pytest.mark.parametrize("part", [dropped_values, dropped_scores])
+def test_seedless_dropout(part, tmp_path):
     """A layer without a seed takes one from the global seed when the model is loaded, in Keras's order."""
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8), keras.layers.Dropout(0.4), keras.layers.Dense(4)])
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, keras.layers.Dense(4)(part(inputs)))
     model.compile(optimizer="sgd", loss="mse")
     model.save(tmp_path / "start.keras")
     rng = tool.generator("seedless")

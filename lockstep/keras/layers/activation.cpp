@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layer_activation_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -169,7 +170,7 @@ class ELULayer : public ConfiguredLayer<ELULayer, ELUOptions> {
   }
 };
 
-class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions> {
+class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions>, public MaskedSoftmax {
  public:
   static constexpr const char* kClass = "Softmax";
   template <typename V>
@@ -183,10 +184,15 @@ class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions> {
     Tensor x = inputs;
     Tensor kept;
     if (context.mask.is_leaf() && context.mask.leaf().defined()) {
-      const Tensor mask = ops::cast(context.mask.leaf(), DType::kBool);
-      const double low = x.dtype() == DType::kFloat16 ? -3e4 : -1e9;
-      x = ops::where(mask, x, ops::zeros_like(x) + low);
-      kept = mask;
+      const Tensor& given = context.mask.leaf();
+      const Tensor mask = given.dtype() == DType::kBool
+                              ? given
+                              : ops::greater(ops::cast(given, DType::kFloat32), Tensor::scalar(0.5, DType::kFloat32));
+      const bool old = masks_ != Masks::kZero;
+      const double low = x.dtype() != DType::kFloat16 ? -1e9 : old ? -65504.0 : -3e4;
+      x = masks_ == Masks::kAdded ? x + (1.0 - ops::cast(given, x.dtype())) * low
+                                  : ops::where(mask, x, ops::zeros_like(x) + low);
+      if (!old) kept = mask;
     }
     Tensor y;
     if (options_.axis.size() > 1) {
@@ -214,7 +220,7 @@ void register_activation_layers(ClassTable& registry) {
   registry.add(layer_row<LeakyReLULayer>());
   registry.add(layer_row<PReLULayer>());
   registry.add(layer_row<ELULayer>());
-  registry.add(layer_row<SoftmaxLayer>());
+  registry.add(masked_softmax_row<SoftmaxLayer>());
 }
 
 }  // namespace lockstep::keras

@@ -38,9 +38,9 @@ class SequenceAttention : public ConfiguredLayer<Derived, Options> {
       scores = scores - (1.0 - ops::cast(mask, scores.dtype())) * low;
     }
     Tensor weights = ops::softmax(scores, -1);
-    const Tensor dropped = dropout_ ? (*dropout_)(weights, {.training = context.training}).leaf() : weights;
+    if (dropout_) weights = (*dropout_)(weights, {.training = context.training}).leaf();
     const bool number = is_floating(v.dtype());
-    Tensor output = ops::matmul(dropped, number ? v : ops::cast(v, dropped.dtype()));
+    Tensor output = ops::matmul(weights, number ? v : ops::cast(v, weights.dtype()));
     if (!masks.empty() && masks[0].defined())
       output = output * ops::cast(ops::expand_dims(masks[0], -1), output.dtype());
     if (const Json too = context.value("return_attention_scores"); too.is_boolean() && too.get<bool>()) {

@@ -31,9 +31,8 @@ Tensors same_rank(const std::vector<Tensor>& inputs) {
 // How a layer combines the masks of its inputs. Keras 3 keeps what any input keeps. In Keras 1 and 2 a step counts if
 // it does in all inputs that have a mask, and masks change no values; files of theirs get "all_masks"
 // (old_config_table.cpp), which is not written.
-class MaskRule {
+class MaskRule : public OldRules {
  public:
-  virtual ~MaskRule() = default;
   void require_all_masks() { all_masks_ = true; }
 
  protected:

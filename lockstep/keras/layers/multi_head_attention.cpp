@@ -1,6 +1,7 @@
 // Attention with several heads. Its einsum equations are those of Keras's MultiHeadAttention.
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -9,7 +10,9 @@
 #include "lockstep/keras/layers/attention.h"
 #include "lockstep/keras/layers/attention_masks_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/regularization.h"
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 
@@ -58,7 +61,7 @@ Projection projection_equation(int free, int bound, int made) {
 
 // What MultiHeadAttention and GroupQueryAttention do alike: projections, masks, and the attention itself.
 template <typename Derived, typename Options>
-class HeadsLayer : public ConfiguredLayer<Derived, Options> {
+class HeadsLayer : public ConfiguredLayer<Derived, Options>, public MaskedSoftmax {
  public:
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
@@ -92,7 +95,8 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
   // The query's mask is the output's.
   Structure compute_mask(const Structure& inputs, const Structure&, const Structure& outputs) override {
     const Tensor mask = inputs[0].leaf().mask();
-    if (Derived::kTakesMasks) take_masks(inputs);
+    if (takes_masks()) take_masks(inputs);
+    if (masks_ != Masks::kZero && outputs.is_list()) return Structure::list({Structure(mask), Structure(Tensor())});
     return outputs.is_leaf() ? mask : Tensor();
   }
 
@@ -102,22 +106,29 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
     const bool has_key = inputs.items().size() > 2;
     const Tensor query_mask = query.mask();  // Keras puts it in the place of a query_mask that was given
     const Tensor mask = attention_mask(query, value, has_key, query_mask, context);
-    if (Derived::kTakesMasks) take_masks(inputs);
+    if (takes_masks()) take_masks(inputs);
     const bool scores_too = is_true(context.value("return_attention_scores"));
     const Tensor gate = gate_ ? (*gate_)(query).leaf() : Tensor();
     const Tensor q = (*query_)(query), k = heads_of((*key_)(has_key ? inputs[2].leaf() : value)),
                  v = heads_of((*value_)(value));
     Tensor weights, heads;
-    if (auto fused = scores_too ? std::nullopt : fused_attention(q, k, v, mask, context)) {
+    const bool old = masks_ != Masks::kZero;
+    // Where a number is added, gradients pass rows that see nothing.
+    const bool passes = masks_ == Masks::kAdded && mask.defined() && ops::grad_enabled();
+    if (auto fused = scores_too || passes ? std::nullopt : fused_attention(q, k, v, mask, context)) {
       heads = *std::move(fused);
     } else {
-      heads = this->options_.dropout > 0 || scores_too || q.rank() != 4
+      heads = old || this->options_.dropout > 0 || scores_too || q.rank() != 4
                   ? explicit_attention(q, k, v, mask, context, weights)
                   : dot_product_attention(q, k, v, mask);
     }
     if (gate.defined()) heads = heads * gate;
     Tensor output = (*output_)(heads);
     if (query_mask.defined()) output.set_mask(query_mask);
+    const auto& regularizer = this->options_.activity_regularizer;
+    if (old && scores_too && !regularizer.empty())
+      this->add_loss(
+          ops::div_no_nan((*regularizer.object())(weights), ops::cast(ops::dim_of(weights, 0), weights.dtype())));
     if (scores_too) return Structure::list({Structure(output), Structure(weights)});
     return output;
   }
@@ -143,11 +154,13 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
   LayerPtr projection(const char* name, const std::string& attribute, const Projection& how,
                       std::vector<std::int64_t> shape, const Shape& input, const char* activation = nullptr) {
     const auto& own = this->options_;
+    // In Keras 2 the activity regularizer is that of the whole layer.
+    const bool regularizes = masks_ == Masks::kZero || std::string_view(name) == "attention_output";
     EinsumDenseOptions o{.kernel_initializer = initializers::serialize(own.kernel_initializer.object()),
                          .bias_initializer = initializers::serialize(own.bias_initializer.object()),
                          .kernel_regularizer = own.kernel_regularizer.object(),
                          .bias_regularizer = own.bias_regularizer.object(),
-                         .activity_regularizer = own.activity_regularizer.object(),
+                         .activity_regularizer = regularizes ? own.activity_regularizer.object() : nullptr,
                          .kernel_constraint = own.kernel_constraint.object(),
                          .bias_constraint = own.bias_constraint.object(),
                          .name = name,
@@ -161,6 +174,7 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
   }
   void make_softmax(std::vector<std::int64_t> axes) {
     softmax_ = Softmax({.axis = std::move(axes), .dtype = this->dtype_policy()}).ptr();
+    if (masks_ != Masks::kZero) dynamic_cast<MaskedSoftmax&>(*softmax_).add_masks(masks_ == Masks::kReplaced);
     this->track("_softmax", softmax_);
     dropout_ = Dropout(this->options_.dropout, {.seed = this->options_.seed, .dtype = this->dtype_policy()}).ptr();
     this->track("_dropout_layer", dropout_);
@@ -174,6 +188,8 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
   int mask_axis_ = -3;                              // where a mask gets axes for the heads
 
  private:
+  // In Keras 2 other layers still see them.
+  bool takes_masks() const { return Derived::kTakesMasks && masks_ == Masks::kZero; }
   static void take_masks(const Structure& inputs) {
     for (const Tensor& given : inputs.flatten()) given.set_mask(Tensor());
   }
@@ -206,8 +222,9 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
       const Tensor ones = Tensor::full({q.dim(0), q.dim(2), q.dim(1), k.dim(1)}, 1.0, DType::kFloat32);
       factors = (*dropout_)(ones, {.training = true}).leaf();
     }
-    return ops::try_attention(q, k, v, mask, factors,
-                              {.scale = 1.0 / std::sqrt(head_size()), .blind_rows_are_zero = drops});
+    return ops::try_attention(
+        q, k, v, mask, factors,
+        {.scale = 1.0 / std::sqrt(head_size()), .blind_rows_are_zero = drops && masks_ == Masks::kZero});
   }
   // As keras.ops.dot_product_attention: a row that sees nothing sees everything alike.
   Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) const {
@@ -221,7 +238,7 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
     }
     return ops::einsum("bhqk,bkhd->bqhd", {ops::cast(ops::softmax(scores, -1), k.dtype()), v});
   }
-  // With scores that are dropped or returned: a row that sees nothing is zero.
+  // With scores that are dropped or returned: a row that sees nothing is zero, but in Keras 2.
   Tensor explicit_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                             const CallContext& context, Tensor& weights) {
     const Tensor scores = ops::einsum(scores_equation_, {k, q * (1.0 / std::sqrt(head_size()))});
@@ -414,7 +431,7 @@ class GroupedQueryAttentionLayer : public HeadsLayer<GroupedQueryAttentionLayer,
 }  // namespace
 
 void register_multi_head_attention(ClassTable& registry) {
-  registry.add(layer_row<MultiHeadAttentionLayer>());
+  registry.add(masked_softmax_row<MultiHeadAttentionLayer>());
   registry.add(layer_row<GroupedQueryAttentionLayer>({"GroupedQueryAttention"}));
 }
 

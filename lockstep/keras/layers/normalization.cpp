@@ -48,7 +48,8 @@ Tensor read_as(const VariablePtr& variable, DType dtype) {
   return variable ? ops::cast(variable->read(), dtype) : Tensor();
 }
 
-class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, BatchNormalizationOptions> {
+class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, BatchNormalizationOptions>,
+                                public OldRules {
  public:
   static constexpr const char* kClass = "BatchNormalization";
   template <typename V>

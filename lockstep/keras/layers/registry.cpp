@@ -6,6 +6,7 @@
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/keras/layers/conv_lstm_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/old_layers_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/object_config.h"
@@ -93,6 +94,9 @@ Json serialize_operation(const Operation& operation) {
   if (user_layer) {
     if (const RegisteredClass* row = find_registered(user_layer->registered_type())) object["class_name"] = row->name;
     object["config"] = with_base_keys(std::move(object["config"]), user_layer->Layer::get_config());
+  }
+  if (const auto* old = OldRules::Written::active() ? dynamic_cast<const OldRules*>(&operation) : nullptr) {
+    for (const auto& [key, value] : old->old_rules().items()) object["config"][key] = value;
   }
   if (const auto* layer = dynamic_cast<const Layer*>(&operation)) {
     Json build_config = layer->get_build_config();

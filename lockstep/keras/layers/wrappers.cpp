@@ -159,7 +159,7 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
   bool return_sequences_ = false, return_state_ = false;
 };
 
-class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions> {
+class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions>, public OldRules {
  public:
   static constexpr const char* kClass = "TimeDistributed";
   template <typename V>

@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/models/model.h"
 
 namespace lockstep::keras {
@@ -18,6 +20,7 @@ LayerPtr from_own_config(const Operation& operation) {
   if (const auto* const layer = dynamic_cast<const Layer*>(&operation)) {
     if (LayerPtr made = remade_layer(*layer)) return made;
   }
+  const OldRules::Written rules;
   Json object = serialize_operation(operation);
   object.erase("build_config");
   return deserialize_layer(object);
@@ -82,9 +85,7 @@ Model clone_functional(const FunctionalImpl& model, LayerCloner& clone) {
   return Model(model.inputs().map(lookup), model.outputs().map(lookup), model.name());
 }
 
-}  // namespace
-
-Model clone_model(const Model& model, const CloneOptions& options) {
+Model clone_as_made(const Model& model, const CloneOptions& options) {
   const ModelPtr& impl = model.impl();
   LayerCloner clone(options);
   if (impl->is_sequential()) return clone_sequential(*impl, clone);
@@ -101,6 +102,16 @@ Model clone_model(const Model& model, const CloneOptions& options) {
                     model.name(), impl->class_name()));
   }
   return clone_functional(*functional, clone);
+}
+
+}  // namespace
+
+Model clone_model(const Model& model, const CloneOptions& options) {
+  const int version = model.impl()->keras_version();
+  const Keras2Order order(version < 3);
+  Model clone = clone_as_made(model, options);
+  if (version < 3) set_keras_version(*clone.impl(), version);
+  return clone;
 }
 
 }  // namespace lockstep::keras

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/keras/layers/bias_add_internal.h"
 #include "lockstep/keras/models/graph_walk_internal.h"
+#include "lockstep/keras/models/model_impl.h"
 
 namespace lockstep::keras {
 namespace {
@@ -78,5 +80,14 @@ std::vector<LayerPtr> in_order_of_keras2(std::vector<LayerPtr> layers, const Str
 Keras2Order::Keras2Order(bool active) : previous_(t_keras2_order) { t_keras2_order = active; }
 Keras2Order::~Keras2Order() { t_keras2_order = previous_; }
 bool Keras2Order::active() { return t_keras2_order; }
+
+void set_keras_version(ModelImpl& model, int major) {
+  model.set_keras_version(major);
+  if (major == 3) return;
+  for (Layer* layer : model.flatten_layers()) {
+    if (auto* adder = dynamic_cast<BiasAdder*>(layer)) adder->add_bias_along_its_axis();
+    if (auto* inner = dynamic_cast<ModelImpl*>(layer)) inner->set_keras_version(major);
+  }
+}
 
 }  // namespace lockstep::keras

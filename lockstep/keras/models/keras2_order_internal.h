@@ -1,4 +1,4 @@
-// The order of layers in Keras 2, whose graphs have no operations that compute masks.
+// Models of Keras 2: the order of their layers, whose graphs have no operations that compute masks, and their version.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,8 @@
 #include "lockstep/keras/layers/layer.h"
 
 namespace lockstep::keras {
+
+class ModelImpl;
 
 // While an object of it exists, this thread makes functional models with their layers in the order of Keras 2, and gets
 // the layers of other functional models in that order.
@@ -32,5 +34,8 @@ OperationDepths depths_in_keras2(const std::vector<std::shared_ptr<Node>>& finis
 // The layers of a functional model that was made in the order of Keras 3.
 std::vector<LayerPtr> in_order_of_keras2(std::vector<LayerPtr> layers, const Structure& inputs,
                                          const Structure& outputs);
+
+// Makes a model, and the models within, compute and be written as that major version of Keras does.
+void set_keras_version(ModelImpl& model, int major);
 
 }  // namespace lockstep::keras

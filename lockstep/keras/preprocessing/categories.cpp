@@ -90,7 +90,7 @@ Json with_name_and_dtype(Json config, const Layer& layer) {
   return config;
 }
 
-class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, DiscretizationOptions> {
+class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, DiscretizationOptions>, public OldRules {
  public:
   static constexpr const char* kClass = "Discretization";
   template <typename V>

@@ -207,10 +207,16 @@ Tensor gather_output(const Tensor& rows, const WholeBatch& whole) {
 
 }  // namespace
 
-Tensor Compiled::sample_weight_of(const Tensors& weights, std::size_t output, const Tensor& predicted) const {
-  const Tensor weight = leaf_for(weights, output);
-  const bool rows = weight.defined() && weight.rank() == 1 && predicted.rank() == 3;
-  return rows && model_.keras_version() < 3 ? ops::expand_dims(weight, -1) : weight;
+Compiled::Counted Compiled::counted_of(const Tensors& weights, std::size_t output, const Tensor& predicted) const {
+  Counted counted{leaf_for(weights, output), predicted.mask()};
+  if (model_.keras_version() > 2) return counted;
+  const auto expand = [](Tensor& values, int rank) {
+    if (values.defined() && values.rank() > 0 && values.rank() == rank - 1) values = ops::expand_dims(values, -1);
+  };
+  if (counted.mask.defined()) expand(counted.weight, counted.mask.rank());
+  expand(counted.weight, predicted.rank() - 1);
+  expand(counted.mask, predicted.rank() - 1);
+  return counted;
 }
 
 std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
@@ -226,13 +232,13 @@ std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& 
     const Tensor& output = outputs[item.output];
     if (whole && item.loss->mixes_rows(output.rank())) {
       const Tensor all = gather_output(output, *whole);
-      const Tensor weight = sample_weight_of(by_output(whole->sample_weight, y_pred), item.output, all);
-      parts.push_back({item.loss->reduce(leaf_for(by_output(whole->y, y_pred), item.output), all, weight, all.mask()),
+      const auto [weight, mask] = counted_of(by_output(whole->sample_weight, y_pred), item.output, all);
+      parts.push_back({item.loss->reduce(leaf_for(by_output(whole->y, y_pred), item.output), all, weight, mask),
                        item.weight, true});
       continue;
     }
-    parts.push_back({item.loss->reduce(target, output, sample_weight_of(weights, item.output, output), output.mask()),
-                     item.weight});
+    const auto [weight, mask] = counted_of(weights, item.output, output);
+    parts.push_back({item.loss->reduce(target, output, weight, mask), item.weight});
   }
   return parts;
 }
@@ -267,8 +273,7 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
   for (const OutputMetric& item : metrics_) {
     const Tensor target = leaf_for(targets, item.output);
     if (!target.defined()) continue;
-    Tensor weight = item.weighted ? sample_weight_of(weights, item.output, outputs[item.output]) : Tensor();
-    Tensor mask = outputs[item.output].mask();
+    auto [weight, mask] = counted_of(item.weighted ? weights : Tensors(), item.output, outputs[item.output]);
     // A weight of all metrics in Keras 2; in Keras 3 only some look for it.
     if (model_.keras_version() < 3) weight = metrics::weight_and_mask(weight, std::exchange(mask, Tensor()));
     item.metric->update_state(target, outputs[item.output], weight, mask);

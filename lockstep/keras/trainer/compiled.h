@@ -92,9 +92,12 @@ class Compiled {
   // Targets or weights in the order of the outputs. As in Keras a dict goes by the names of the outputs where the model
   // gives a list of them; any other structure is flattened.
   Tensors by_output(const Structure& values, const Structure& y_pred) const;
-  // The sample weights of an output. In Keras 2 those of rows weigh all steps of a row; Keras 3 multiplies the steps by
-  // them.
-  Tensor sample_weight_of(const Tensors& weights, std::size_t output, const Tensor& predicted) const;
+  // The sample weights and the mask of an output. In Keras 2 those of one axis less than the losses count for all
+  // losses along the last axis; Keras 3 multiplies these by them.
+  struct Counted {
+    Tensor weight, mask;
+  };
+  Counted counted_of(const Tensors& weights, std::size_t output, const Tensor& predicted) const;
   void resolve_losses(const std::vector<std::string>& names);
   void resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names, const Tensors& y,
                        const Tensors& y_pred);

@@ -10,6 +10,7 @@
 #include "lockstep/keras/build_observers_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/metrics/metrics.h"
+#include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/metric_state_internal.h"
 #include "lockstep/keras/trainer/overrides_internal.h"
@@ -65,7 +66,7 @@ std::vector<std::string> TrainingSession::output_names() const {
     const KerasTensor* symbol = as_keras_tensor(output);
     names.push_back(symbol ? symbol->operation()->name() : "output");
   });
-  return names;
+  return model.keras_version() < 3 ? numbered_names(std::move(names)) : names;
 }
 
 // A model without known inputs makes its variables at its first call, under the strategy it trains with. Keras makes
