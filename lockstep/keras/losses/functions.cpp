@@ -156,8 +156,8 @@ Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool
   return -ops::reduce_sum(y * ops::log(p), ops::Ints{axis});
 }
 
-Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, double alpha, double gamma,
-                                      bool from_logits, double label_smoothing, int axis) {
+Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, const ClassFactors& alpha,
+                                      double gamma, bool from_logits, double label_smoothing, int axis) {
   Tensor y = ops::cast(y_true, y_pred.dtype());
   check_same_shape("categorical_focal_crossentropy", y, y_pred);
   if (label_smoothing != 0) {
@@ -165,7 +165,8 @@ Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred
   }
   const Tensor probabilities = from_logits ? ops::softmax(y_pred, axis) : y_pred;
   const Tensor p = clip_probability(probabilities / ops::reduce_sum(probabilities, ops::Ints{axis}, true));
-  const Tensor focal = ops::pow(1.0 - p, gamma) * alpha * (-y * ops::log(p));
+  const Tensor factors = alpha.values.size() == 1 ? Tensor::scalar(alpha.values[0]) : Tensor::from_vector(alpha.values);
+  const Tensor focal = ops::pow(1.0 - p, gamma) * ops::cast(factors, p.dtype()) * (-y * ops::log(p));
   return ops::reduce_sum(focal, ops::Ints{axis});
 }
 

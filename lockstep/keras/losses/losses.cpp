@@ -11,6 +11,20 @@
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
+namespace lockstep::keras {
+
+template <>
+struct FieldType<losses::ClassFactors> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "number or list of numbers"; }
+  static bool read(const Json& found, losses::ClassFactors& v) {
+    return FieldType<std::vector<double>>::read(found, v.values) && !v.values.empty();
+  }
+  static Json write(const losses::ClassFactors& v) { return v.values.size() == 1 ? Json(v.values[0]) : Json(v.values); }
+};
+
+}  // namespace lockstep::keras
+
 namespace lockstep::losses {
 namespace {
 

@@ -4,6 +4,10 @@
 // over the last axis unless `axis` is set. Probabilities are clipped to [1e-7, 1 - 1e-7].
 #pragma once
 
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/losses/loss.h"
 #include "lockstep/keras/optional_list.h"
@@ -41,8 +45,15 @@ struct BinaryFocalCrossentropyOptions {
   LOCKSTEP_REDUCTION;
   std::string name = {};
 };
+// A number for all classes, or one for each.
+struct ClassFactors {
+  ClassFactors(double all) : values{all} {}
+  ClassFactors(std::initializer_list<double> each) : values(each) {}
+  ClassFactors(std::vector<double> each) : values(std::move(each)) {}
+  std::vector<double> values;
+};
 struct CategoricalFocalCrossentropyOptions {
-  double alpha = 0.25;
+  ClassFactors alpha = 0.25;
   double gamma = 2.0;
   bool from_logits = false;
   double label_smoothing = 0.0;
@@ -140,7 +151,7 @@ inline Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, co
 inline Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyKeywords& o) {
   return categorical_crossentropy(y_true, y_pred, o.from_logits, o.label_smoothing, o.axis);
 }
-Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, double alpha = 0.25,
+Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, const ClassFactors& alpha = 0.25,
                                       double gamma = 2.0, bool from_logits = false, double label_smoothing = 0.0,
                                       int axis = -1);
 Tensor categorical_generalized_cross_entropy(const Tensor& y_true, const Tensor& y_pred, double q);
