@@ -21,8 +21,7 @@ constexpr Keras3Argument kArguments[] = {
     {"Dense Conv* Embedding EinsumDense", "lora_rank", "", "[null]"},
     {"Dense Conv* Embedding EinsumDense", "lora_alpha", "", ""},
     {"Dense Conv* Embedding EinsumDense", "quantization_config", "", "[null]"},
-    {"EinsumDense", "activity_regularizer", "activity_regularizer",
-     "[null]"},  // without effect there
+    {"EinsumDense", "activity_regularizer", "activity_regularizer", "[null]"},  // without effect there
     {"EinsumDense", "gptq_unpacked_column_size", "", "[null]"},
     {"LSTM GRU SimpleRNN RNN", "zero_output_for_mask", "zero_output_for_mask", "[false]"},
     {"ConvLSTM*", "zero_output_for_mask", "", "[false]"},
