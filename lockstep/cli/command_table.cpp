@@ -95,10 +95,9 @@ Command evaluate_command() {
   return {
       "evaluate",
       "loss and metrics of a model on data",
-      "Evaluates MODEL on --data with the loss and metrics that it was compiled with, and prints what Keras's evaluate "
-      "returns. With --checkpoint-dir it is the evaluator of a training job: it evaluates each new checkpoint of fit "
-      "and "
-      "prints one line for it.",
+      "Evaluates MODEL on --data with the loss and metrics that it was compiled with, and prints the results, in the "
+      "order of Keras. With --checkpoint-dir it is the evaluator of a training job: it evaluates each new "
+      "checkpoint of fit and prints one line for it.",
       {kLayersModel,
        {"--data", "D", kData, "", true},
        {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},

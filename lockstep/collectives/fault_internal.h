@@ -13,7 +13,7 @@ struct Fault {
   std::string message;
 };
 
-// A fault as a text that travels between workers, and back; whatever the text is, the code is a valid one.
+// A fault as text for the other workers, and back; the code is valid for any text.
 std::string fault_text(const Fault& fault);
 Fault parse_fault(const std::string& text);
 

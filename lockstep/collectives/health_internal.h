@@ -20,9 +20,9 @@ namespace lockstep::collectives {
 // Sends the heartbeats of this worker, watches those of the others, and publishes the first fault that any rank
 // detects. Rank 0 reads all heartbeats and writes one short report, which the others read. On several machines, the
 // ranks of a machine exchange both in shared memory with the leader of their machine, and only leaders use the store in
-// rank 0: it handles two requests of each machine in an interval, whatever the number of ranks. When a leader is silent
-// for two intervals, the ranks of its machine use the store themselves. The monitor's thread never keeps the program
-// from exiting.
+// rank 0: it handles two requests of each machine in an interval, independently of the number of ranks. When a leader
+// is silent for two intervals, the ranks of its machine use the store themselves. The monitor's thread never keeps the
+// program from exiting.
 class HealthMonitor {
  public:
   struct Options {

@@ -37,7 +37,7 @@ class SharedMapping {
       : name_(std::move(name)), file_(file), memory_(memory), bytes_(bytes) {}
 
   std::string name_;
-  int file_;  // what the name leads to; -1 without a name
+  int file_;  // the file of that name; -1 without a name
   void* memory_;
   std::size_t bytes_;
 };

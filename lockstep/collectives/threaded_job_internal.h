@@ -39,7 +39,7 @@ inline JobOptions job(int rank, const std::vector<std::string>& addresses) {
   return options;
 }
 
-// Runs fn(rank) on a thread each; the messages of what they threw.
+// Runs fn(rank) on one thread for each rank; returns the messages of their exceptions.
 inline std::vector<std::string> run(int size, const std::function<void(int)>& fn) {
   std::vector<std::string> messages(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;

@@ -136,7 +136,7 @@ data::Element joined_rows(const std::vector<data::Element>& parts);
 // chief resolves for all:
 //   DATA  Every worker reads the whole dataset and takes its replicas' rows of each batch (split_rows over all
 //   replicas), so the
-//         workers together see what one would. No communication.
+//         workers together see the elements that one worker would see. No communication.
 //   FILE  Each worker reads different files, and takes the n-th part of each batch in a step.
 //   OFF   As FILE, with all elements on every worker.
 // Under FILE and OFF the steps end when all workers are out of data; those that are out earlier get batches of no rows.

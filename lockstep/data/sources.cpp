@@ -163,7 +163,7 @@ class GeneratorIterator : public NodeIterator {
  private:
   Dataset::Generator made() const {
     Dataset::Generator generator = make_();
-    require_function(generator, "Dataset.from_generator: what the function returns");
+    require_function(generator, "Dataset.from_generator: the function's result");
     return generator;
   }
   std::function<Dataset::Generator()> make_;

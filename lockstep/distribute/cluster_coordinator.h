@@ -17,7 +17,7 @@ class RemoteValue {
   struct State;
   explicit RemoteValue(std::shared_ptr<State> state) : state_(std::move(state)) {}
   bool done() const;
-  // On the chief: waits for the closure and returns what it returned, an undefined tensor for void. Throws its error,
+  // On the chief: waits for the closure and returns its result, an undefined tensor for void. Throws its error,
   // and FailedPrecondition on a worker.
   Tensor fetch() const;
 

@@ -34,8 +34,8 @@ struct ParameterServerOptions {
 };
 
 // Serves until the chief ends the job. Variables come from the chief; each change is one message of a worker, applied
-// once even where the worker sends it again. Workers come and go; what they send is checked, and a malformed message
-// costs its sender the connection only.
+// once even where the worker sends it again. Workers connect and disconnect; their messages are checked, and a
+// malformed one costs its sender the connection only.
 class ParameterServer {
  public:
   // Listens at once. `name`: "ps 0 (127.0.0.1:2222)", for messages. Throws Unavailable when the port is in use.

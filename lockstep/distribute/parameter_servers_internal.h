@@ -57,7 +57,7 @@ class ParameterServers {
   // Names, shapes and dtypes of the variables on the servers.
   std::string description() const;
 
-  // Of the chief: replaces what the servers hold by this process's values, those of the optimizers' slots included.
+  // Of the chief: replaces the values of the servers by those of this process, those of the optimizers' slots included.
   void upload(const std::vector<RemoteOptimizer>& optimizers);
   // Adds the variables that were placed since the last upload.
   void upload_new();
@@ -71,7 +71,7 @@ class ParameterServers {
   // Ends the servers.
   void stop() noexcept;
 
-  // Brings this process's copies up to date, except those that are read by rows; what it has written to them is lost.
+  // Brings this process's copies up to date, except those that are read by rows; its own writes to them are lost.
   // `unless_recent`: not if values have come within the last milliseconds, as at the end of a step.
   void pull(bool unless_recent = false);
   // The rows `indices` (int32 or int64) of a variable, which from now on is read by rows. Does nothing for a variable

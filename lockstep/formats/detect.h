@@ -27,7 +27,7 @@ std::string_view kind_name(Kind kind) noexcept;
 
 struct Detected {
   Kind kind;
-  std::string path;  // what to open: for a checkpoint its prefix, else the path that was given
+  std::string path;  // to open: a checkpoint's prefix, else the given path
 };
 
 // Throws NotFound when nothing is there, InvalidArgument with the known kinds when it is nothing

@@ -35,7 +35,7 @@ class SafetensorsReader final : public TensorReader {
   std::map<std::string, std::string> metadata_;
 };
 
-// Same tensors and metadata, same bytes, whatever the order of add(): by dtype, then by name, laid out
+// Same tensors and metadata, same bytes, in any order of add(): by dtype, then by name, laid out
 // as the format's own writer does. Holds a reference to each tensor's bytes until finish().
 // Throws InvalidArgument for strings and complex numbers, which the format has not.
 class SafetensorsWriter final : public TensorWriter {

@@ -102,7 +102,7 @@ class BundleEntries {
   // Throws AlreadyExists for a tensor that both have, InvalidArgument for a partitioned one of which they differ.
   void merge(const BundleEntries& other);
   bool empty() const { return entries_.empty(); }
-  // For another process; parse throws DataLoss for what serialize cannot have given.
+  // For another process; parse throws DataLoss for text that serialize never returns.
   std::string serialize() const;
   static BundleEntries parse(std::string_view bytes, std::string_view what);
   // The whole index file.

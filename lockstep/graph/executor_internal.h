@@ -35,7 +35,7 @@ class Resources : public std::enable_shared_from_this<Resources> {
   // The size of the files that hold the graph, its variables and its tables.
   std::int64_t file_bytes = 0;
 
-  // From here on each stateful random operation has a state of its own, as after loading in TensorFlow. Before,
+  // From here on each stateful random operation has its own state, as after loading in TensorFlow. Before,
   // operations share the state of their seeds.
   void separate_random_states();
   // The name under which these states are kept; "" for none.

@@ -55,7 +55,7 @@ class Effects {
  public:
   // The number of the first output. Inputs are constants, or later values.
   int add(const Step& step, std::span<const Lowered> inputs);
-  // Drops what no variable is set to.
+  // Removes values that are not assigned to a variable.
   void finish();
   bool empty() const { return items_.empty(); }
   void run() const;
@@ -132,14 +132,14 @@ class Lowering {
   // An operation of the table run on the program's memory. `rowwise`: each row of the result follows from that row of
   // the inputs.
   Lowered custom(const Step& step, std::span<const Lowered> inputs, const Lowered& like, bool rowwise);
-  // A padding with zeros whose result is `padded`, and the tensor before it, for what reads it.
+  // A padding with zeros whose result is `padded`, and the tensor before it, for its consumers.
   struct Padding {
     Lowered from;
     inference::Dims before, after, dims;
   };
   void note_padding(const Lowered& padded, Padding padding) { paddings_[padded.value] = std::move(padding); }
   const Padding* padding_of(const Lowered& known) const;
-  // A tensor that repeats the elements of axes of one, and the tensor before it, for what broadcasts itself.
+  // A tensor that repeats the elements of axes of one, and the tensor before it, for consumers that broadcast.
   void note_repeated(const Lowered& repeated, const Lowered& from) {
     repeated_[repeated.value] = {from, repeated.dims};
   }

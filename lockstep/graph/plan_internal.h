@@ -68,7 +68,7 @@ Tensors call_function(const std::string& name, Tensors inputs, RunContext& conte
 // The plan of such a function, for those who call it often.
 const Plan& plan_of_function(const std::string& name, RunContext& context);
 
-// Runs one step on its inputs and checks what it gives: as many outputs as the signature declares. Every exception that
+// Runs one step on its inputs and checks the number of its outputs against the signature. Every exception that
 // leaves it is an Error that names the node; `what` names the graph.
 Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context, const std::string& what);
 

@@ -1,4 +1,4 @@
-// Shapes without values: what a computation would give for inputs of known dtype and shape.
+// Shapes without values: the result shapes of a computation for inputs of known dtype and shape.
 #pragma once
 
 #include <memory>

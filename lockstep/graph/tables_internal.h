@@ -1,4 +1,4 @@
-// Lookup tables: HashTableV2, MutableHashTableV2 and what works on them. Internal to lockstep/graph.
+// Lookup tables: HashTableV2, MutableHashTableV2 and their operations. Internal to lockstep/graph.
 #pragma once
 
 #include <map>

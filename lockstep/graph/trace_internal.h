@@ -29,7 +29,7 @@ class Edge : public Symbol {
   Output output() const { return output_; }
 
   std::optional<Shape> as_shape;
-  std::shared_ptr<Resource> resource;  // what a captured handle refers to
+  std::shared_ptr<Resource> resource;  // of a captured handle
 
  private:
   std::shared_ptr<Tracer> tracer_;
@@ -116,7 +116,7 @@ class NameScope {
   std::size_t previous_;
 };
 
-// A function with what it needs: its captures' values and the functions it calls.
+// A function with its dependencies: the values of its captures and the functions it calls.
 struct TracedFunction {
   std::shared_ptr<const Function> function;
   std::vector<TensorSpec> inputs;
@@ -125,7 +125,7 @@ struct TracedFunction {
   FunctionLibrary library;
 };
 
-// Calls fn once with symbols of `inputs` and keeps what it did. Argument names come from the specs' names.
+// Calls fn once with symbols of `inputs` and keeps the recorded operations. Argument names come from the specs' names.
 TracedFunction trace(const std::string& name, const std::function<Tensors(const Tensors&)>& fn,
                      const std::vector<TensorSpec>& inputs, const std::vector<std::string>& output_names = {});
 

@@ -28,7 +28,7 @@ struct Floats {
   float* begin = nullptr;
 };
 Floats allocate(std::int64_t count);
-// `floats` rounded up so that what follows is aligned too.
+// `floats` rounded up, so that the next tensor is aligned too.
 constexpr std::int64_t aligned(std::int64_t floats) { return (floats + 15) / 16 * 16; }
 
 constexpr std::int64_t kGrain = 16384;  // floats for which a thread is worth waking
@@ -173,7 +173,7 @@ StepPtr custom(std::vector<int> reads, int result, Dims dims, Work work);
 struct LoopInput {
   int value = -1;                     // of the program around it; of a state: its first value
   std::vector<std::int64_t> offsets;  // in bytes, by iteration; empty: none
-  int output = -1;                    // of the body: what the state is next; -1: no state
+  int output = -1;                    // of the body: the next state; -1: no state
   std::int64_t bytes = 0;             // of a state
   std::int64_t result_offset = -1;    // of the last state in the result, in floats; -1: nobody reads it
 };
@@ -192,7 +192,7 @@ struct Loop {
   std::vector<std::int64_t> sizes;  // floats of the body's outputs
   std::vector<LoopWrite> writes;
 };
-// The result is `floats` long; what is not written is 0.
+// The result has `floats` elements; those that are not written are 0.
 StepPtr loop(int result, std::int64_t floats, Loop loop);
 
 }  // namespace lockstep::inference

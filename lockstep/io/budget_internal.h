@@ -1,4 +1,4 @@
-// Bounds what reading one untrusted file may cost. Sizes inside a file are checked against the file's size one by one,
+// Bounds the cost of reading one untrusted file. Sizes inside a file are checked against the file's size one by one,
 // but parts of a file can be shared, and then their sum is not bounded by it.
 #pragma once
 

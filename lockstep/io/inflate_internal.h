@@ -14,7 +14,7 @@ enum class Deflate { kRaw, kZlib, kGzip };
 
 struct Inflated {
   std::size_t size = 0;      // bytes in the target
-  std::size_t consumed = 0;  // bytes of the stream; what follows them was not looked at
+  std::size_t consumed = 0;  // bytes of the stream; later bytes were not read
 };
 
 // Decompresses one whole stream into `target`. Empty where the stream is damaged, cut short, or longer than the target.

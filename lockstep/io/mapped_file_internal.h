@@ -1,4 +1,4 @@
-// Internal: files mapped into memory, and what happens when another process truncates one of them.
+// Internal: files mapped into memory, and errors when another process truncates one of them.
 #pragma once
 
 #include <cstddef>

@@ -126,9 +126,8 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
     if (is_allocation_failure(text)) throw_resource_exhausted("gradient: out of memory");
     if (text.find("second time") != std::string_view::npos) {
       throw_failed_precondition(
-          "gradient: a part of what the target was computed from belongs to a tape whose gradient() has been called, "
-          "which "
-          "frees what it recorded; make that tape persistent, or compute that part again inside of this one");
+          "gradient: the target depends on operations of a tape whose gradient() has been called, which frees the "
+          "recorded operations; make that tape persistent, or compute that part again inside of this one");
     }
     throw_invalid_argument(fmt::format("gradient: {}", text.substr(0, text.find('\n'))));
   }

@@ -7,7 +7,7 @@
 
 namespace lockstep::ops {
 
-// Whether operations on this thread record what autograd needs. Off at start of every lockstep thread.
+// Whether operations on this thread record for autograd. Off at start of every lockstep thread.
 bool grad_enabled();
 void set_grad_enabled(bool enabled);
 
@@ -28,7 +28,7 @@ Tensor make_leaf(const Tensor& value);
 // The same memory cut off from gradients.
 Tensor detach(const Tensor& value);
 bool requires_grad(const Tensor& value);
-// Makes the tensor itself, and so all copies of its handle, a leaf of what is computed from now on.
+// Makes the tensor, and so all copies of its handle, a leaf of all later operations.
 void require_grad(const Tensor& value);
 
 // Gradients of `outputs` (with the given output gradients; undefined: ones) with respect to `inputs`;

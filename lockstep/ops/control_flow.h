@@ -1,5 +1,5 @@
 // tf.cond, tf.while_loop, tf.map_fn, tf.scan, tf.foldl and the like, and those of keras.ops: their functions are called
-// at once, so conditions and numbers of rows must be known. A tape records what the functions compute.
+// at once, so conditions and numbers of rows must be known. A tape records the operations of the functions.
 #pragma once
 
 #include <concepts>

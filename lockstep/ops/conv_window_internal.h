@@ -23,7 +23,7 @@ at::Tensor image_in(const at::Tensor& x, bool channels_first);
 at::Tensor image_out(const at::Tensor& y, bool channels_first);  // back, and contiguous
 at::Tensor kernel_in(const at::Tensor& kernel);
 at::Tensor pad_image(const at::Tensor& x, const Ints& before, const Ints& after);
-// LibTorch's convolution of what image_in and kernel_in gave.
+// LibTorch's convolution of the results of image_in and kernel_in.
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& kernel, const std::optional<at::Tensor>& bias,
                     const ConvWindow& w);
 

@@ -12,7 +12,7 @@ void register_ctc(Table& table);                 // connectionist temporal class
 void register_example_json(Table& table);        // examples in JSON
 void register_fake_quant(Table& table);          // simulated quantization
 void register_fractional_pool(Table& table);     // pools of windows of uneven size
-void register_fused_nodes(Table& table);         // what graph optimizers join
+void register_fused_nodes(Table& table);         // fused nodes that graph optimizers create
 void register_image_boxes(Table& table);         // boxes, glimpses, gradients of crops
 void register_image_codecs(Table& table);        // images in files
 void register_image_patches(Table& table);       // colors, windows as rows, dilation

@@ -8,7 +8,7 @@
 namespace lockstep::ops {
 
 // While one lives, tensors that this thread allocates in host memory count against `bytes` until they are freed, on
-// whatever thread; an allocation beyond it throws ResourceExhausted. One may not live inside another's scope.
+// any thread; an allocation beyond it throws ResourceExhausted. One may not live inside another's scope.
 //
 // The first one puts a forwarding allocator in front of LibTorch's; without a limit on the thread it only forwards.
 class MemoryLimit {
@@ -21,7 +21,7 @@ class MemoryLimit {
   // Whether this thread has a limit.
   static bool active();
 
-  // Throws ResourceExhausted when `count` items of `size` bytes exceed what this thread's limit leaves; for memory that
+  // Throws ResourceExhausted when `count` items of `size` bytes exceed the rest of this thread's limit; for memory that
   // LibTorch does not allocate. Does nothing without a limit.
   static void check(std::int64_t count, std::int64_t size);
 

@@ -34,7 +34,7 @@ Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
 Tensor operator~(const Tensor& x);
 
-// Python's len() of what a model returns: of a list or a dict its parts, of one tensor the extent of its first axis.
+// Python's len() of a model's result: the number of parts of a list or a dict, or the first extent of a tensor.
 inline std::int64_t len(const Nested<Tensor>& structure) {
   return structure.is_leaf() ? len(structure.leaf()) : static_cast<std::int64_t>(structure.size());
 }

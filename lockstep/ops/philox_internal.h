@@ -3,7 +3,7 @@
 // Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A draw's element i depends on
 // key, counter and i only, so any slice of it can be made on its own: every fill takes the offset of its
 // first element. Products and sums round separately (no fused multiply-add) and logf, sincosf are the C
-// library's, because that is what the original's bits depend on.
+// library's, because the original's bits depend on it.
 #pragma once
 
 #include <array>

@@ -7,7 +7,7 @@
 
 namespace lockstep::ops {
 
-// Elements of a result, or of what is reduced, from which it is divided.
+// Elements of a result, or of a reduction's input, from which the work is divided.
 constexpr std::int64_t kPooledElements = 1 << 17;
 
 // While one lives, LibTorch's own threads are not used, and if it is wanted, LibTorch's operations on large tensors

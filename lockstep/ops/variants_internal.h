@@ -1,5 +1,5 @@
-// Vectors of variants: what RaggedTensorToVariant makes of the rows of a ragged tensor, and SerializeSparse of a sparse
-// one.
+// Vectors of variants: RaggedTensorToVariant's result for the rows of a ragged tensor, and SerializeSparse's for a
+// sparse one.
 #pragma once
 
 #include "lockstep/tensor/tensor.h"

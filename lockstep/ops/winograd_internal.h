@@ -13,7 +13,7 @@ namespace lockstep::ops {
 int winograd_outputs(const WindowGeometry& g);
 // Tiles of one image.
 std::int64_t winograd_tiles(const WindowGeometry& g, int outputs);
-// Tiles that are worth being computed together, so that they share what is read of the weights.
+// Tiles that are worth being computed together, so that the weights are read once for all of them.
 inline constexpr std::int64_t kTilesTogether = 72;
 
 // Some tiles of a convolution's output, counted through all images, each row by row; and some of its channels.

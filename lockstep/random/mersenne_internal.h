@@ -17,7 +17,7 @@ class MersenneTwister {
 
   // The 624 words and how many of them are used up: all that later numbers follow from.
   std::vector<std::uint32_t> state() const;
-  // Throws DataLoss for what state() cannot have given.
+  // Throws DataLoss for a value that state() never returns.
   void set_state(std::span<const std::uint32_t> state);
 
  private:

@@ -6,7 +6,7 @@
 // is the local batch are slices of the global draw. Floating dtypes: float16, bfloat16, float32, float64.
 //
 // Shapes may have extents of tensors, normal({ops::shape(x)[0], 2}), which need not be known while a functional model
-// or a graph is built. A graph draws numbers of its own.
+// or a graph is built. A graph has its own generator.
 #pragma once
 
 #include "lockstep/base/field_names_only.h"

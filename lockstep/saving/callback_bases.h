@@ -20,7 +20,7 @@
 
 namespace lockstep::callbacks {
 
-// Does what the callback of Keras's class does that it holds.
+// Forwards each call to the built-in callback that it contains.
 class BuiltInCallback : public keras::Callback {
  public:
   void on_train_begin(const Logs& logs) override;

@@ -11,7 +11,7 @@ namespace lockstep::saving {
 // values that Keras 2 lacks.
 Json keras2_model_config(const keras::ModelImpl& model);
 
-// Losses, metrics, optimizers and what they contain.
+// Losses, metrics, optimizers and the objects in them.
 Json keras2_object(const Json& object);
 
 }  // namespace lockstep::saving

@@ -35,7 +35,7 @@ struct Keras2Optimizer {
 };
 // In the form that most versions of Keras read: that of 2.10 where it had this rule with these arguments. `config` are
 // the optimizer's arguments; `embeddings`: the model has some, of which the rules of 2.10 change rows. Throws
-// Unimplemented for what Keras 2 lacks.
+// Unimplemented for classes and arguments that Keras 2 does not have.
 Keras2Optimizer keras2_optimizer(const optimizers::Optimizer& optimizer, const Json& config, bool embeddings);
 
 }  // namespace lockstep::saving

@@ -20,7 +20,7 @@ struct OldClass {
   std::string_view old_name;
   std::string_view name;
   std::string_view added;  // arguments that the old class implied where its config lacks them, as JSON; empty for none
-  // Further changes of {"class_name", "config", …}; null for none. Throws for what has no counterpart.
+  // Further changes of {"class_name", "config", …}; null for none. Throws for a value without a counterpart.
   void (*change)(Json& object) = nullptr;
 };
 

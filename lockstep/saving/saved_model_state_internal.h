@@ -57,7 +57,7 @@ struct ModelState {
   std::vector<std::string> signature_names;
   std::vector<Signature> signatures;
   std::vector<VariablePtr> variables, trainable_variables;
-  std::vector<VariablePtr> all_variables;             // keeps alive what captured handles refer to
+  std::vector<VariablePtr> all_variables;             // keeps the variables of captured handles alive
   std::map<std::string, RestoredFunction> functions;  // of the root
   std::vector<BoundFunction> regularization_losses;
   std::string tensorflow_version;

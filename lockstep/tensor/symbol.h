@@ -1,4 +1,4 @@
-// Symbolic tensors: what stands for a value while a graph or a functional model is built.
+// Symbolic tensors: placeholders of values while a graph or a functional model is built.
 #pragma once
 
 #include <optional>

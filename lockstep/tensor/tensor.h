@@ -85,7 +85,7 @@ class TensorRows;
 //   - a resource handle (dtype kResource: a variable, a table),
 //   - a variant value (dtype kVariant: a TensorList, which is a plain list of tensors),
 //   - a symbol (any dtype): the output of a node of a graph or of a functional model being built.
-// Values are immutable to users; a Variable holds what changes.
+// Values are immutable to users; a Variable has a value that changes.
 class Tensor {
  public:
   Tensor() = default;  // undefined: "no tensor", e.g. an absent mask
@@ -198,7 +198,7 @@ class Tensor {
 
   // Attributes that Keras attaches to a tensor; undefined if there are none. Operations do not pass them on.
   Tensor mask() const;    // which elements count, a bool tensor
-  Tensor logits() const;  // what a softmax or sigmoid activation made this tensor of
+  Tensor logits() const;  // the input of the softmax or sigmoid that computed this tensor
   void set_mask(const Tensor& mask) const;
   void set_logits(const Tensor& logits) const;
 
@@ -304,7 +304,7 @@ class Resource {
   virtual std::string resource_name() const = 0;
 };
 
-// A resource that holds one tensor; what VarHandleOp's output refers to.
+// A resource that holds one tensor: the object of VarHandleOp's handle.
 class VariableResource : public Resource {
  public:
   virtual DType dtype() const = 0;

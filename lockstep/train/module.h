@@ -19,7 +19,7 @@ namespace lockstep {
 //     ls::Variable w;
 //   };
 //
-// Copies are the same module: they share variables and modules. Checkpoints contain what is tracked.
+// Copies are the same module: they share variables and modules. Checkpoints contain the tracked objects.
 class Module {
  public:
   explicit Module(std::string name = {});

@@ -13,7 +13,7 @@
 namespace lockstep::keras {
 
 // A map that keeps the order in which names came: logs.at("loss") or logs["loss"]. fit gives them by name, then
-// what callbacks add, as Keras does.
+// the entries that callbacks add, as in Keras.
 class Logs {
  public:
   using value_type = std::pair<std::string, LogValue>;

@@ -17,7 +17,7 @@
 
 namespace lockstep::constraints {
 
-// Does what the object of Keras's class does that it holds.
+// Forwards each call to the built-in constraint that it contains.
 class BuiltInConstraint : public Constraint {
  public:
   Tensor operator()(const Tensor& w) const override { return built_in_(w); }

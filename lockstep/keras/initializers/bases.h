@@ -18,7 +18,7 @@
 
 namespace lockstep::initializers {
 
-// Does what the object of Keras's class does that it holds.
+// Forwards each call to the built-in initializer that it contains.
 class BuiltInInitializer : public Initializer {
  public:
   Tensor operator()(const Shape& shape, DType dtype = DType::kFloat32) const override {

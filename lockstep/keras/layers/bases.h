@@ -23,7 +23,7 @@
 
 namespace lockstep::keras {
 
-// Does what the layer of Keras's class does that it holds.
+// Forwards each call to the built-in layer that it contains.
 class BuiltInLayer : public Layer {
  public:
   Json get_config() const override;

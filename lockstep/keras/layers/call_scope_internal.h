@@ -56,7 +56,7 @@ std::vector<PendingLoss>& pending_losses();
 std::uint64_t changed_layers();
 void note_changed_layer();
 
-// Drops what is added while an object of it exists, e.g. while only shapes are inferred.
+// Ignores losses and metrics that are added while an object of it exists, e.g. while only shapes are inferred.
 class PausedLosses {
  public:
   PausedLosses();

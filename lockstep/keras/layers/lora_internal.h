@@ -33,7 +33,7 @@ class Lora {
   double scale() const { return alpha_.value / static_cast<double>(rank_); }
   // kernel + scale · (a · b) in `dtype`.
   Tensor add_to(const Tensor& kernel, const Tensor& a, const Tensor& b, DType dtype) const;
-  // The same of the variables, outside of calls: what Keras saves in place of the kernel.
+  // The same of the variables, outside of calls: Keras saves it in place of the kernel.
   Tensor merged(const VariablePtr& kernel, DType dtype) const;
 
  private:

@@ -21,7 +21,7 @@
 
 namespace lockstep::losses {
 
-// Does what the loss of Keras's class does that it holds.
+// Forwards each call to the built-in loss that it contains.
 class BuiltInLoss : public Loss {
  public:
   Tensor call(const Tensor& y_true, const Tensor& y_pred) const override { return built_in_.call(y_true, y_pred); }

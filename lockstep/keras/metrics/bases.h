@@ -20,7 +20,7 @@
 
 namespace lockstep::metrics {
 
-// Does what the metric of Keras's class does that it holds.
+// Forwards each call to the built-in metric that it contains.
 class BuiltInMetric : public Metric {
  public:
   // The mask, here that of y_pred, as Keras attaches it to predictions.

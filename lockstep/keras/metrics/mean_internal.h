@@ -32,7 +32,7 @@ class MeanMetric : public Metric {
   VariablePtr total_, count_;
 };
 
-// The mean of what a function makes of (y_true, y_pred).
+// The mean of the values of a function of (y_true, y_pred).
 class MeanOf : public MeanMetric {
  public:
   using Function = std::function<HostArray(const Tensor& y_true, const Tensor& y_pred)>;

@@ -21,7 +21,7 @@
 
 namespace lockstep::optimizers {
 
-// Does what the optimizer of Keras's class does that it holds.
+// Forwards each call to the built-in optimizer that it contains.
 class BuiltInOptimizer : public Optimizer {
  public:
   Json get_config() const override;

@@ -31,7 +31,8 @@ class FusedOptimizer : public Optimizer {
   virtual void prepare(const Step&) {}
   // In the rule's order; null where the options ask for none.
   virtual Slots slots_of(std::size_t index) const = 0;
-  // The rule in operations, for what the kernel does not take; `w` has not lost its decay yet.
+  // The rule in operations, for cases that the kernel does not support; the weight decay has not been applied to `w`
+  // yet.
   virtual void update_one(std::size_t index, Tensor& w, const Tensor& gradient, float decay, const Step& step) = 0;
 
  private:

@@ -46,7 +46,7 @@ class SlotRange final : public collectives::Pending {
   bool whole() const { return whole_.load(std::memory_order_acquire); }
   // Makes it whole.
   void wait() override;
-  // Gives back what other ranks hold.
+  // Frees the ranges that other ranks hold.
   void release();
 
  private:

@@ -252,7 +252,7 @@ class IndexLookup {
     std::vector<Key> out;
     if (oov_start() == 1) out.push_back(*set_.mask_token);
     Key unknown{};
-    if constexpr (kStrings) unknown = "None";  // what Keras writes
+    if constexpr (kStrings) unknown = "None";  // as Keras writes it
     out.insert(out.end(), static_cast<std::size_t>(set_.num_oov_indices), set_.oov_token.value_or(unknown));
     return out;
   }

@@ -17,7 +17,7 @@
 
 namespace lockstep::regularizers {
 
-// Does what the object of Keras's class does that it holds.
+// Forwards each call to the built-in regularizer that it contains.
 class BuiltInRegularizer : public Regularizer {
  public:
   Tensor operator()(const Tensor& x) const override { return built_in_(x); }

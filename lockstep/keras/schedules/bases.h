@@ -17,7 +17,7 @@
 
 namespace lockstep::schedules {
 
-// Does what the object of Keras's class does that it holds.
+// Forwards each call to the built-in schedule that it contains.
 class BuiltInSchedule : public LearningRateSchedule {
  public:
   using LearningRateSchedule::operator();

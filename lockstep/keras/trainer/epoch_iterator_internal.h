@@ -39,7 +39,7 @@ class EpochIterator {
   void peek() {
     if (!open_ || !options_.steps_per_epoch) source_.peek();
   }
-  // The next epoch begins a pass. Keras takes what was read before for an epoch.
+  // The next epoch begins a pass. Keras counts the batches that were read before as an epoch.
   void reset();
 
   void begin_epoch();

@@ -13,7 +13,7 @@ namespace lockstep::keras {
 
 // On the chief train_step() hands out the step with the number of the batch, and returns when few steps are under way;
 // its results are those of the worker that has finished a step last. A worker goes through the same batches, does the
-// steps it gets, and returns with each what the step has added to its metrics, which the chief adds up.
+// steps it gets, and returns with each the step's contributions to its metrics, which the chief sums.
 class ServerSteps final : public AllReduceSteps {
  public:
   // Of a session whose strategy is a ParameterServerStrategy.
