@@ -9,74 +9,20 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/message_fields_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
-[[noreturn]] void throw_malformed() {
-  throw_invalid_argument("invalid serialized example: found bytes that are not a message");
-}
-
-// The fields of one message.
-class Fields {
- public:
-  explicit Fields(std::string_view bytes) : at_(bytes.data()), end_(at_ + bytes.size()) {}
-
-  // False at the end.
-  bool next() {
-    if (at_ == end_) return false;
-    const std::uint64_t tag = varint();
-    number = static_cast<std::uint32_t>(tag >> 3), type = static_cast<int>(tag & 7);
-    if (number == 0) throw_malformed();
-    if (type == 2) {
-      payload = take(varint());
-      return true;
-    }
-    switch (type) {
-      case 0: value = varint(); return true;
-      case 1: payload = take(8); return true;
-      case 5: payload = take(4); return true;
-      default: throw_malformed();
-    }
-  }
-  bool is_message(std::uint32_t field) const { return number == field && type == 2; }
-
-  std::uint64_t varint() {
-    if (at_ != end_ && static_cast<std::uint8_t>(*at_) < 0x80) return static_cast<std::uint8_t>(*at_++);
-    return long_varint();
-  }
-  bool empty() const { return at_ == end_; }
-
-  std::uint32_t number = 0;
-  int type = 0;
-  std::uint64_t value = 0;
-  std::string_view payload;
-
- private:
-  std::uint64_t long_varint() {
-    std::uint64_t out = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      if (at_ == end_) throw_malformed();
-      const auto byte = static_cast<std::uint8_t>(*at_++);
-      if (shift < 64) out |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return out;
-    }
-    throw_malformed();
-  }
-  std::string_view take(std::uint64_t size) {
-    if (size > static_cast<std::uint64_t>(end_ - at_)) throw_malformed();
-    const std::string_view out(at_, static_cast<std::size_t>(size));
-    at_ += size;
-    return out;
-  }
-
-  const char *at_, *end_;
+// The fields of a message of a serialized tf.train.Example.
+struct Fields : MessageFields {
+  explicit Fields(std::string_view bytes) : MessageFields(bytes, "serialized example") {}
 };
 
 void read_feature(std::string_view bytes, EncodedFeature& out) {
   static constexpr DType kTypes[] = {DType::kString, DType::kFloat32, DType::kInt64};
   for (Fields fields(bytes); fields.next();) {
-    if (fields.type != 2 || fields.number > 3) continue;
+    if (fields.type != Fields::kBytes || fields.number > 3) continue;
     const DType dtype = kTypes[fields.number - 1];
     if (out.dtype == dtype) {
       out.more.push_back(fields.payload);
@@ -134,21 +80,21 @@ void append_list(std::string_view list, ValueColumn& out) {
   for (Fields fields(list); fields.next();) {
     if (fields.number != 1) continue;
     if (out.dtype == DType::kString) {
-      if (fields.type == 2) out.strings.emplace_back(fields.payload);
+      if (fields.type == Fields::kBytes) out.strings.emplace_back(fields.payload);
     } else if (out.dtype == DType::kFloat32) {
-      if (fields.type != 2 && fields.type != 5) throw_malformed();
-      if (fields.payload.size() % sizeof(float) != 0) throw_malformed();
+      if (fields.type != Fields::kBytes && fields.type != Fields::kFixed32) fields.throw_malformed();
+      if (fields.payload.size() % sizeof(float) != 0) fields.throw_malformed();
       const std::size_t before = out.floats.size();
       out.floats.resize(before + fields.payload.size() / sizeof(float));
       if (!fields.payload.empty())
         std::memcpy(out.floats.data() + before, fields.payload.data(), fields.payload.size());
-    } else if (fields.type == 2) {
+    } else if (fields.type == Fields::kBytes) {
       for (Fields packed(fields.payload); !packed.empty();)
         out.ints.push_back(static_cast<std::int64_t>(packed.varint()));
-    } else if (fields.type == 0) {
+    } else if (fields.type == Fields::kVarint) {
       out.ints.push_back(static_cast<std::int64_t>(fields.value));
     } else {
-      throw_malformed();
+      fields.throw_malformed();
     }
   }
 }

@@ -10,14 +10,13 @@
 
 #include "lockstep/formats/varint_internal.h"
 #include "lockstep/ops/graph_rows_internal.h"
+#include "lockstep/ops/message_fields_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
 using formats::append_bytes_field;
-
-constexpr int kLength = 2, kFixed64 = 1, kFixed32 = 5;
 
 template <typename T>
 void put_fixed(std::string& out, T bits) {
@@ -28,7 +27,7 @@ void put_key(std::string& out, int field, int kind) {
 }
 void put_double(std::string& out, int field, double value) {
   if (std::bit_cast<std::uint64_t>(value) == 0) return;  // the default
-  put_key(out, field, kFixed64);
+  put_key(out, field, MessageFields::kFixed64);
   put_fixed(out, std::bit_cast<std::uint64_t>(value));
 }
 void put_doubles(std::string& out, int field, const std::vector<double>& values) {
@@ -48,7 +47,7 @@ Tensors scalar_summary(const Call& call) {
   for (std::size_t i = 0; i < tags.size(); ++i) {
     std::string value;
     if (!tags[i].empty()) append_bytes_field(value, 1, tags[i]);
-    put_key(value, 2, kFixed32);
+    put_key(value, 2, MessageFields::kFixed32);
     put_fixed(value, std::bit_cast<std::uint32_t>(values.const_data_ptr<float>()[i]));
     append_bytes_field(summary, 1, value);
   }
@@ -98,61 +97,17 @@ Tensors histogram_summary(const Call& call) {
   return {Tensor::strings({std::move(summary)}, Shape{})};
 }
 
-// The fields of a message that hold bytes, in order; others are skipped.
-class Fields {
- public:
-  explicit Fields(std::string_view bytes) : bytes_(bytes) {}
-  bool next(std::uint64_t& field, std::string_view& content) {
-    while (!bytes_.empty()) {
-      const std::uint64_t key = varint();
-      field = key >> 3;
-      switch (key & 7) {
-        case 0: varint(); break;
-        case kFixed64: take(8); break;
-        case kLength: content = take(varint()); return true;
-        case kFixed32: take(4); break;
-        default: malformed();
-      }
-    }
-    return false;
-  }
-
- private:
-  [[noreturn]] static void malformed() { throw_invalid_argument("one of the summaries is not a valid Summary"); }
-  std::string_view take(std::uint64_t count) {
-    if (count > bytes_.size()) malformed();
-    const std::string_view part = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
-    return part;
-  }
-  std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
-      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    malformed();
-  }
-
-  std::string_view bytes_;
-};
-
 // The values of all, each with a tag of its own.
 Tensors merge_summaries(const Call& call) {
   std::string merged;
   std::set<std::string_view> tags;
   for (int i = 0; i < call.num_inputs(); ++i) {
     for (const std::string& summary : strings_in(call, i)) {
-      Fields values(summary);
-      std::uint64_t field = 0;
-      std::string_view value;
-      while (values.next(field, value)) {
-        if (field != 1) continue;
-        Fields parts(value);
-        std::string_view part, tag;
-        while (parts.next(field, part)) {
-          if (field == 1) tag = part;
+      for (MessageFields values(summary, "serialized summary"); values.next();) {
+        if (!values.is_message(1)) continue;
+        std::string_view tag;
+        for (MessageFields parts(values.payload, "serialized summary"); parts.next();) {
+          if (parts.is_message(1)) tag = parts.payload;
         }
         if (!tag.empty() && !tags.insert(tag).second)
           throw_invalid_argument(fmt::format("the tag '{}' occurs in two summaries", tag));
