@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/models/keras2_order_internal.h"
+#include "lockstep/keras/preprocessing/vocabulary_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
 #include "lockstep/saving/keras2_config_internal.h"
@@ -119,11 +121,13 @@ struct Pairing {
 
 Pairing owners_of_weights(const ModelImpl& model, const formats::LegacyH5& file) {
   Pairing pairing;
+  std::set<std::string> vocabularies;  // whose idf_weights Keras 2 writes here and in the config
   for (const LayerPtr& layer : model.layers()) {
     if (!legacy_weights(*layer).empty()) pairing.ours.push_back(layer);
+    if (dynamic_cast<const keras::KeepsVocabulary*>(layer.get())) vocabularies.insert(layer->name());
   }
   for (const auto& layer : file.layers()) {
-    if (!layer.weights.empty()) pairing.theirs.push_back(&layer);
+    if (!layer.weights.empty() && !vocabularies.contains(layer.name)) pairing.theirs.push_back(&layer);
   }
   return pairing;
 }

@@ -130,6 +130,12 @@ void change_discretization(Json& object) {
     config["integers"] = config.value("dtype", Json("int64"));
 }
 
+// Other outputs than integers are in the dtype of the layer.
+void change_lookup(Json& object) {
+  Json& config = object["config"];
+  if (config.value("output_mode", Json("int")) != Json("int")) config["numbers"] = config.value("dtype", Json());
+}
+
 // The second layer of Keras 2 goes in the opposite direction of the first; that of Keras 3 goes backwards.
 void change_bidirectional(Json& object) {
   Json& config = object["config"];
@@ -174,6 +180,10 @@ constexpr OldClass kClasses[] = {
     {2, "Identity", "Identity", kDropsMasks},
     {2, "Softmax", "Softmax", "", change_softmax},
     {2, "MultiHeadAttention", "MultiHeadAttention", "", change_softmax},
+    {2, "RandomCrop", "RandomCrop", R"({"resizes": true})"},
+    {2, "StringLookup", "StringLookup", "", change_lookup},
+    {2, "IntegerLookup", "IntegerLookup", "", change_lookup},
+    {2, "TextVectorization", "TextVectorization", "", change_lookup},
     {2, "Bidirectional", "Bidirectional", "", change_bidirectional},
     {2, "Discretization", "Discretization", "", change_discretization},
     {2, "TimeDistributed", "TimeDistributed", R"({"steps_as_samples": true})"},

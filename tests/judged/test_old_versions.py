@@ -44,6 +44,8 @@ ROWS = [
     (IMAGE, lambda: L.UpSampling2D(2, interpolation="bilinear")),
     (IMAGE, lambda: L.Resizing(5, 6)),
     (IMAGE, lambda: L.Rescaling(0.5, 1.0)),
+    (IMAGE, lambda: L.RandomCrop(4, 5)),
+    (IMAGE, lambda: L.RandomCrop(12, 5)),
     (SEQUENCE, lambda: L.LocallyConnected1D(4, 3, activation="relu")),
     (SEQUENCE, lambda: L.LocallyConnected1D(4, 3, 2, use_bias=False)),
     (SEQUENCE, lambda: L.LocallyConnected1D(4, 2, data_format="channels_first")),
@@ -150,6 +152,57 @@ def test_attention_of_keras_2(tmp_path):
     tool.assert_history(tool.load_history(tmp_path / "h.json"), dict(sorted(theirs.items())))
     for ours, wanted in zip(tf_keras.models.load_model(tmp_path / "out.h5").get_weights(), model.get_weights(), strict=True):
         tool.assert_close(ours, wanted, 1e-5)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: L.IntegerLookup(vocabulary=[3, 1, 7], output_mode="multi_hot"),
+    lambda: L.IntegerLookup(vocabulary=[3, 1, 7], output_mode="tf_idf", idf_weights=[0.1, 0.2, 0.3]),
+    lambda: L.StringLookup(vocabulary=["a", "b"], output_mode="count", num_oov_indices=2),
+    lambda: L.StringLookup(vocabulary=["a", "b"]),
+    lambda: L.TextVectorization(vocabulary=["a", "b"], output_mode="multi_hot"),
+    lambda: L.TextVectorization(vocabulary=["a", "b"], output_mode="tf_idf", idf_weights=[0.1, 0.2])], ids=range(6))
+def test_lookups_of_keras_2(make, tmp_path):
+    """Their encoded outputs are floats; an .h5 has the weights of tokens, as its config has."""
+    layer = make()
+    x = {"IntegerLookup": [[1, 2], [3, 4]], "StringLookup": [["a", "c"], ["b", "a"]], "TextVectorization": [["a b"], ["a c"]]}[type(layer).__name__]
+    x = np.array(x)
+    model = tf_keras.Sequential([L.InputLayer(x.shape[1:], dtype="string" if x.dtype.kind == "U" else "int64"), layer])
+    for name in "m.h5", "m.keras":
+        model.save(tmp_path / name)
+        ours = tool.predict(tmp_path / name, x.astype("S") if x.dtype.kind == "U" else x, tmp_path)[0][1]
+        tool.assert_close(ours, model(tf.constant(x)).numpy(), 1e-6, name)
+
+
+@pytest.mark.parametrize("module", [tf_keras, keras])
+def test_metrics_that_leave_classes_out(module, tmp_path):
+    """Keras 2 leaves an ignored class out of a mean, Keras 3 counts it as 0. A float matrix keeps fractions of weights."""
+    rng = tool.generator("old", "metrics")
+    model = module.Sequential([module.Input((5,)), module.layers.Dense(3, "softmax")])
+    model.set_weights([rng.normal(0, 1, v.shape) for v in model.get_weights()])
+    M = module.metrics
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=[M.SparseCategoricalCrossentropy(ignore_class=2)],
+                  weighted_metrics=[M.SparseCategoricalCrossentropy("w", ignore_class=2), M.MeanIoU(3, sparse_y_pred=False, dtype="float32")])
+    name = "m.h5" if module is tf_keras else "m.keras"
+    model.save(tmp_path / name)
+    x, y = rng.normal(0, 1, (12, 5)).astype("float32"), rng.integers(0, 3, 12).astype("float32")
+    weights = rng.uniform(0.2, 2, 12).astype("float32")
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y, sample_weight=weights)
+    ours = json.loads(tool.ok("evaluate", tmp_path / name, "--data", tmp_path / "d.npz", "--batch-size", 4, "--json"))
+    assert ours == pytest.approx(model.evaluate(x, y, sample_weight=weights, batch_size=4, verbose=0, return_dict=True), rel=1e-5)
+
+
+@pytest.mark.parametrize("layer", ["Multiply", "Maximum", "Minimum"])
+def test_merged_masks_change_no_values_in_training(layer, tmp_path):
+    rng = tool.generator("old", layer)
+    a, b = tf_keras.Input(SEQUENCE, name="a"), tf_keras.Input(SEQUENCE, name="b")
+    model = tf_keras.Model([a, b], getattr(L, layer)()([L.Masking()(a), L.Masking()(b)]))
+    model.compile("sgd", "mse")
+    model.save(tmp_path / "m.h5")
+    data = {name: rng.normal(0, 1, (4, *SEQUENCE)).astype("float32") for name in ("x_a", "x_b", "y")}
+    data["x_a"][:2, 2:4] = data["x_b"][1:3, 3:] = 0
+    tool.save_npz(tmp_path / "d.npz", **data)
+    ours = json.loads(tool.ok("evaluate", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--json"))["loss"]
+    assert ours == pytest.approx(model.evaluate([data["x_a"], data["x_b"]], data["y"], verbose=0), rel=1e-5)
 
 
 @pytest.mark.parametrize(("old", "make"), [

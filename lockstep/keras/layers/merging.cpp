@@ -71,9 +71,9 @@ class MergeLayer : public ConfiguredLayer<Derived, NamedOptions>, public MaskRul
     const Tensors all = inputs.flatten();
     if (all.empty()) throw_invalid_argument(fmt::format("{} requires inputs", who()));
     check_count(all.size());
-    Tensors ready = in_common_dtype(same_rank(all));
-    for (Tensor& x : ready) {
-      if (all_masks_ && x.mask().defined()) x = ops::identity(x);
+    const Tensors ready = in_common_dtype(same_rank(all));
+    if constexpr (requires { Derived::merge_masked(ready); }) {
+      if (!all_masks_) return Derived::merge_masked(ready);
     }
     return Derived::merge(ready);
   }
@@ -157,7 +157,8 @@ struct MultiplyLayer : MergeLayer<MultiplyLayer> {
   static constexpr const char* kClass = "Multiply";
   static constexpr bool kExactlyTwo = false;
   using MergeLayer::MergeLayer;
-  static Tensor merge(const Tensors& inputs) { return masked_product(inputs); }
+  static Tensor merge(const Tensors& inputs) { return fold<ops::mul>(inputs); }
+  static Tensor merge_masked(const Tensors& inputs) { return masked_product(inputs); }
 };
 struct AverageLayer : MergeLayer<AverageLayer> {
   static constexpr const char* kClass = "Average";
@@ -169,13 +170,15 @@ struct MaximumLayer : MergeLayer<MaximumLayer> {
   static constexpr const char* kClass = "Maximum";
   static constexpr bool kExactlyTwo = false;
   using MergeLayer::MergeLayer;
-  static Tensor merge(const Tensors& inputs) { return masked_fold<ops::maximum>(inputs); }
+  static Tensor merge(const Tensors& inputs) { return fold<ops::maximum>(inputs); }
+  static Tensor merge_masked(const Tensors& inputs) { return masked_fold<ops::maximum>(inputs); }
 };
 struct MinimumLayer : MergeLayer<MinimumLayer> {
   static constexpr const char* kClass = "Minimum";
   static constexpr bool kExactlyTwo = false;
   using MergeLayer::MergeLayer;
-  static Tensor merge(const Tensors& inputs) { return masked_fold<ops::minimum>(inputs); }
+  static Tensor merge(const Tensors& inputs) { return fold<ops::minimum>(inputs); }
+  static Tensor merge_masked(const Tensors& inputs) { return masked_fold<ops::minimum>(inputs); }
 };
 
 class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOptions>, public MaskRule {

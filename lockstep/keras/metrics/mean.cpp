@@ -263,13 +263,38 @@ MetricPtr CategoricalCrossentropy(CategoricalCrossentropyOptions o) {
                                   of_values(function), Metric::Direction::kDown, keras::with_own_fields({}, o));
 }
 
+namespace {
+
+class SparseCrossentropyMetric : public MeanOf {
+ public:
+  SparseCrossentropyMetric(const SparseCategoricalCrossentropyOptions& o, Function function)
+      : MeanOf("SparseCategoricalCrossentropy", or_else(o.name, "sparse_categorical_crossentropy"), o.dtype,
+               std::move(function), Direction::kDown, keras::with_own_fields({}, o)),
+        ignored_(o.ignore_class) {}
+  // As in Keras, an ignored class is left out of the mean where there are weights, else it counts as 0.
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
+                    const Tensor& mask) override {
+    const bool weighted = ignored_ && sample_weight.defined() && y_pred.defined() && !is_symbolic(y_true, y_pred);
+    const Tensor valid = weighted ? not_ignored(y_true, y_pred, static_cast<double>(*ignored_)) : Tensor();
+    MeanOf::update_state(y_true, y_pred, weight_and_mask(sample_weight, valid), mask);
+  }
+
+ private:
+  std::optional<std::int64_t> ignored_;
+};
+
+}  // namespace
+
+Tensor not_ignored(const Tensor& y_true, const Tensor& y_pred, double ignored) {
+  const bool column = y_true.rank() == y_pred.rank() && y_true.dim(-1) == 1;
+  return ops::not_equal(ops::cast(column ? ops::squeeze(y_true, {-1}) : y_true, DType::kFloat32), ignored);
+}
+
 MetricPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
   const auto function = [o](const Tensor& y, const Tensor& p) {
     return losses::sparse_categorical_crossentropy(y, p, o.from_logits, o.ignore_class, o.axis);
   };
-  return std::make_shared<MeanOf>("SparseCategoricalCrossentropy", or_else(o.name, "sparse_categorical_crossentropy"),
-                                  o.dtype, of_values(function), Metric::Direction::kDown,
-                                  keras::with_own_fields({}, o));
+  return std::make_shared<SparseCrossentropyMetric>(o, of_values(function));
 }
 
 }  // namespace lockstep::metrics

@@ -14,6 +14,9 @@ inline std::string or_else(const std::string& given, const char* otherwise) {
 // sample_weight times mask where both are there; undefined where neither is.
 Tensor weight_and_mask(const Tensor& sample_weight, const Tensor& mask);
 
+// Which targets, (batch, …) or (batch, …, 1), are not this class.
+Tensor not_ignored(const Tensor& y_true, const Tensor& y_pred, double ignored);
+
 class MeanMetric : public Metric {
  public:
   MeanMetric(std::string class_name, std::string name, std::string dtype);

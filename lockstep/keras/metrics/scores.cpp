@@ -152,11 +152,15 @@ class IoUMetric : public Metric {
       w = broadcast_to(given, y.shape, "sample_weight").values;
     }
     std::vector<double> counts(static_cast<std::size_t>(classes_ * classes_));
+    // In a matrix of integers, which is Keras's default, classes and weights lose their fractions.
+    const bool whole = dtype().starts_with("int") || dtype().starts_with("uint");
+    const auto number = [&](float value) { return whole ? std::trunc(value) : value; };
     for (std::size_t i = 0; i < y.size(); ++i) {
-      if (options_.ignore_class && y.values[i] == static_cast<float>(*options_.ignore_class)) continue;
-      const std::size_t row = class_number(y.values[i]), column = class_number(p.values[i]);
-      // The matrix is one of integers, so weights lose their fractions.
-      counts[row * static_cast<std::size_t>(classes_) + column] += std::trunc(w[i]);
+      const float truth = number(y.values[i]), guess = number(p.values[i]);
+      if (!is_class(truth) || !is_class(guess)) continue;
+      if (options_.ignore_class && truth == static_cast<float>(*options_.ignore_class)) continue;
+      counts[static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(guess)] +=
+          number(w[i]);
     }
     add_to(matrix_, counts);
   }
@@ -186,12 +190,8 @@ class IoUMetric : public Metric {
   }
 
  private:
-  std::size_t class_number(float value) const {
-    if (!(value >= 0) || value >= static_cast<float>(classes_)) {
-      throw_invalid_argument(fmt::format("{}: class {} is not below num_classes {}", class_name_, value, classes_));
-    }
-    return static_cast<std::size_t>(value);
-  }
+  // As in Keras, other numbers are left out.
+  bool is_class(float value) const { return value >= 0 && value < static_cast<float>(classes_); }
   const char* class_name_;
   std::int64_t classes_;
   std::vector<std::int64_t> targets_;

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numbers>
 
+#include "lockstep/keras/layers/flagged_row_internal.h"
+#include "lockstep/keras/layers/images_internal.h"
 #include "lockstep/keras/preprocessing/augmentation_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/random/gamma.h"
@@ -328,8 +330,10 @@ class RandomShearLayer : public AffineLayer<RandomShearLayer, RandomShearOptions
   FactorRange x_, y_;
 };
 
-class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOptions> {
+class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOptions>, public OldRules {
  public:
+  // Keras 2 resizes images where it does not crop them: in inference, and smaller ones.
+  void resize_others() { resizes_ = true; }
   static constexpr const char* kClass = "RandomCrop";
   template <typename V>
   static void fields(V& v, RandomCropOptions& o) {
@@ -349,7 +353,16 @@ class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOpti
 
  private:
   Targets targets() const override { return Targets::kMoved; }
-  bool fits(const Tensor& x) const { return x.dim(1) > options_.height && x.dim(2) > options_.width; }
+  bool fits(const Tensor& x) const {
+    const std::int64_t more = resizes_ ? 0 : 1;
+    return x.dim(1) >= options_.height + more && x.dim(2) >= options_.width + more;
+  }
+  Tensor at_inference(const Tensor& x) const override { return resizes_ ? resized(x) : x; }
+  Tensor resized(const Tensor& x) const {
+    const Size target = {options_.height, options_.width};
+    const Tensor part = cut(x, aspect_crop({x.dim(1), x.dim(2)}, target));
+    return ops::cast(resize_images(part, target, "bilinear"), compute_dtype());
+  }
   Tensors draw(const Tensor& x) override {
     if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim)
       throw_unimplemented(
@@ -368,6 +381,7 @@ class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOpti
       return ops::slice(x, ops::stack({zero, drawn[0], drawn[1], zero}),
                         ops::constant_ints({-1, options_.height, options_.width, -1}));
     }
+    if (resizes_) return resized(x);
     const auto most = [](std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t limit) {
       return std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(a * b) / static_cast<double>(c)), 1,
                                       limit);
@@ -383,6 +397,7 @@ class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOpti
   Tensor training_shape(const Tensor& x) const override {
     return ops::resize_bilinear(x, options_.height, options_.width);
   }
+  bool resizes_ = false;
 };
 
 }  // namespace
@@ -393,7 +408,8 @@ void register_image_augmentation(ClassTable& registry) {
   registry.add(layer_row<RandomZoomLayer>());
   registry.add(layer_row<RandomTranslationLayer>());
   registry.add(layer_row<RandomShearLayer>());
-  registry.add(layer_row<RandomCropLayer>());
+  registry.add(
+      flagged_row<RandomCropLayer>("resizes", [](RandomCropLayer& layer, const Json&) { layer.resize_others(); }));
 }
 
 }  // namespace lockstep::keras

@@ -5,6 +5,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/built_in_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/keras/preprocessing/lookup_internal.h"
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
@@ -55,8 +56,12 @@ std::vector<std::int64_t> keys_in(const std::string& text, const std::string& wh
 
 // StringLookup and IntegerLookup.
 template <typename Derived, typename OptionsT, typename Key>
-class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocabulary {
+class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocabulary, public OldRules {
  public:
+  void set_numbers(const Json& dtype) {
+    const auto found = dtype.is_string() ? parse_dtype(dtype.text()) : std::nullopt;
+    table_.set_numbers(found && is_floating(*found) ? *found : DType::kFloat32);
+  }
   Json get_build_config() const override { return Json::object(); }
   void build_from_config(const Json&) override { this->set_built(); }
   bool casts_inputs() const override { return false; }
@@ -221,8 +226,10 @@ std::string vocabulary_text(const Tensor& vocabulary) {
 IndexLookup<std::string>& string_lookup_of(Layer& layer) { return dynamic_cast<StringLookupLayer&>(layer).table(); }
 
 void register_lookup_layers(ClassTable& registry) {
-  registry.add(layer_row<StringLookupLayer>());
-  registry.add(layer_row<IntegerLookupLayer>());
+  registry.add(flagged_row<StringLookupLayer>(
+      "numbers", [](StringLookupLayer& layer, const Json& dtype) { layer.set_numbers(dtype); }));
+  registry.add(flagged_row<IntegerLookupLayer>(
+      "numbers", [](IntegerLookupLayer& layer, const Json& dtype) { layer.set_numbers(dtype); }));
 }
 
 }  // namespace lockstep::keras

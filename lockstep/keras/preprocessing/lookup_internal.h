@@ -68,6 +68,8 @@ class IndexLookup {
   bool empty() const { return tokens_.empty(); }
   const Tensor& idf_weights() const { return idf_; }
   void set_idf_weights(Tensor weights) { idf_ = std::move(weights); }
+  // The dtype of encoded places; Keras 2 has floats.
+  void set_numbers(DType dtype) { numbers_ = dtype; }
 
   std::vector<Key> vocabulary(bool include_special_tokens) const {
     std::vector<Key> out = include_special_tokens ? special_tokens() : std::vector<Key>();
@@ -154,7 +156,7 @@ class IndexLookup {
       throw_failed_precondition(
           fmt::format("{} requires a vocabulary for output_mode '{}': call adapt() with data, or give a vocabulary",
                       set_.who, set_.output_mode));
-    if (!counts_documents()) return encode_categories(places, set_.output_mode, depth, DType::kInt64);
+    if (!counts_documents()) return encode_categories(places, set_.output_mode, depth, numbers_);
     const Tensor counts = encode_categories(places, "count", depth, DType::kFloat32);
     if (counts.is_symbolic()) return counts;
     if (!idf_.defined())
@@ -295,6 +297,7 @@ class IndexLookup {
   std::vector<Key> tokens_;
   std::unordered_map<Key, std::int64_t> index_;
   Tensor idf_;
+  DType numbers_ = DType::kInt64;
   std::unordered_map<Key, std::int64_t> counts_, document_counts_;
   std::int64_t documents_ = 0;
 };

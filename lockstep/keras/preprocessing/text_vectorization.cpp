@@ -1,5 +1,6 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/keras/preprocessing/lookup.h"
 #include "lockstep/keras/preprocessing/lookup_internal.h"
@@ -75,8 +76,10 @@ Tokens words_of(const Tensor& texts) {
 }
 
 class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, TextVectorizationOptions>,
-                               public KeepsVocabulary {
+                               public KeepsVocabulary,
+                               public OldRules {
  public:
+  void count_in_floats() { table().set_numbers(DType::kFloat32); }
   static constexpr const char* kClass = "TextVectorization";
   template <typename V>
   static void fields(V& v, TextVectorizationOptions& o) {
@@ -326,7 +329,10 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
 
 }  // namespace
 
-void register_text_vectorization(ClassTable& registry) { registry.add(layer_row<TextVectorizationLayer>()); }
+void register_text_vectorization(ClassTable& registry) {
+  registry.add(flagged_row<TextVectorizationLayer>(
+      "numbers", [](TextVectorizationLayer& layer, const Json&) { layer.count_in_floats(); }));
+}
 
 }  // namespace lockstep::keras
 

@@ -268,6 +268,17 @@ void Compiled::add_output_losses(const std::vector<double>& output_losses, std::
   }
 }
 
+namespace {
+
+// The targets that count in a mean of Keras 2 which ignores a class; Keras 3 counts the others as 0.
+Tensor targets_of_mean(const metrics::Metric& metric, const Tensor& target, const Tensor& predicted) {
+  if (metric.class_name() != "SparseCategoricalCrossentropy") return {};
+  const Json ignored = metric.get_config().value("ignore_class", Json());
+  return ignored.is_number() ? metrics::not_ignored(target, predicted, ignored.get<double>()) : Tensor();
+}
+
+}  // namespace
+
 void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
   const Tensors targets = by_output(y, y_pred), outputs = y_pred.flatten(), weights = by_output(sample_weight, y_pred);
   for (const OutputMetric& item : metrics_) {
@@ -275,7 +286,10 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
     if (!target.defined()) continue;
     auto [weight, mask] = counted_of(item.weighted ? weights : Tensors(), item.output, outputs[item.output]);
     // A weight of all metrics in Keras 2; in Keras 3 only some look for it.
-    if (model_.keras_version() < 3) weight = metrics::weight_and_mask(weight, std::exchange(mask, Tensor()));
+    if (model_.keras_version() < 3) {
+      weight = metrics::weight_and_mask(weight, std::exchange(mask, Tensor()));
+      weight = metrics::weight_and_mask(weight, targets_of_mean(*item.metric, target, outputs[item.output]));
+    }
     item.metric->update_state(target, outputs[item.output], weight, mask);
   }
 }
