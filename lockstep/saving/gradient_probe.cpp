@@ -5,7 +5,9 @@
 // graph also its outputs, separated by commas, which are written as #0, #1, …; with a SavedModel perhaps call:NAME, a
 // function that is called instead of the signature: arg_0, arg_1, … are its arguments by position, others those by
 // keyword, and the leaves of its result are written as #0, #1, …; or "layer": it is called on the input "x" in training
-// as a KerasLayer, whose trained variables have the gradients then. Written are the outputs, and as gradient/NAME the
+// as a KerasLayer, whose trained variables have the gradients then; or "train:STEPS:TRAINING", TRAINING being 0, 1 or
+// empty: it is trained as a KerasLayer on "x", and its losses loss/STEP, its outputs afterwards and its variables
+// weight/NUMBER are written. Otherwise written are the outputs, and as gradient/NAME the
 // derivatives of the sum of log(1 + y^2) of all float outputs with respect to each float input and each variable that
 // is an attribute of the root; those without a connection are left out. For each line one is printed: ok, or what is
 // wrong.
@@ -58,14 +60,51 @@ Named call_function(const saved_model::LoadedModel& model, const std::string& fu
   return found;
 }
 
-Named call_layer(const keras::LayerHandle& layer, const Named& inputs) {
+Named call_layer(const keras::LayerHandle& layer, const Named& inputs, std::optional<bool> training = true) {
   Named found;
-  for (const Tensor& leaf : layer(inputs.at("x"), {.training = true}).flatten())
+  for (const Tensor& leaf : layer(inputs.at("x"), {.training = training}).flatten())
     found.emplace("#" + std::to_string(found.size()), leaf);
   return found;
 }
 
+// The sum of log(1 + y^2) of all float outputs.
+Tensor total_of(const Named& outputs) {
+  Tensor total = Tensor::full(Shape{}, 0);
+  for (const auto& [name, value] : outputs) {
+    if (!is_float(value)) continue;
+    const Tensor wide = ops::cast(value, DType::kFloat64);
+    total = total + ops::cast(ops::reduce_sum(ops::log1p(wide * wide)), DType::kFloat32);
+  }
+  return total;
+}
+
+// Steps of gradient descent with a rate of 0.01.
+void train(const std::string& path, const std::string& from, const std::string& to, const std::string& how) {
+  const keras::LayerHandle layer = saved_model::KerasLayer(path, {.trainable = true});
+  const Named inputs{{"x", Tensor::from_data(formats::NpzReader(from).read("x"))}};
+  const std::string flag = how.substr(how.find(':') + 1);
+  const auto training = flag.empty() ? std::nullopt : std::optional(flag == "1");
+  formats::NpzWriter writer(to);
+  for (int step = 0; step < std::stoi(how); ++step) {
+    GradientTape tape;
+    Tensor total = total_of(call_layer(layer, inputs, training));
+    for (const Tensor& loss : layer.losses()) total = total + loss;
+    writer.add("loss/" + std::to_string(step), total.to_data());
+    const auto weights = layer.trainable_weights();
+    const auto slopes = tape.gradient(total, weights);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (slopes[i].defined()) weights[i].assign_sub(slopes[i] * 0.01);
+    }
+  }
+  for (const auto& [name, value] : call_layer(layer, inputs, training)) writer.add(name, value.to_data());
+  const auto weights = layer.weights();
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    writer.add("weight/" + std::to_string(i), weights[i]->numpy().to_data());
+  writer.finish();
+}
+
 void run(const std::string& path, const std::string& from, const std::string& to, const std::string& frozen_outputs) {
+  if (frozen_outputs.starts_with("train:")) return train(path, from, to, frozen_outputs.substr(6));
   const formats::NpzReader reader(from);
   GradientTape tape({.persistent = true});
   Named inputs;
@@ -83,12 +122,7 @@ void run(const std::string& path, const std::string& from, const std::string& to
                         : calls ? call_function(*model, frozen_outputs.substr(5), inputs)
                         : model ? model->signatures("serving_default")(inputs)
                                 : run_frozen(path, inputs, frozen_outputs);
-  Tensor total = Tensor::full(Shape{}, 0);
-  for (const auto& [name, value] : outputs) {
-    if (!is_float(value)) continue;
-    const Tensor wide = ops::cast(value, DType::kFloat64);
-    total = total + ops::cast(ops::reduce_sum(ops::log1p(wide * wide)), DType::kFloat32);
-  }
+  const Tensor total = total_of(outputs);
   formats::NpzWriter writer(to);
   const auto write = [&](const std::string& name, const Tensor& value) {
     if (value.defined())

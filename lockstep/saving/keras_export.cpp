@@ -95,7 +95,7 @@ class LoadedLayer : public Layer {
   Structure call(const Structure& inputs, const CallContext& context) override {
     if (signature_.empty()) {
       const Structure out = loaded_.call("__call__", {inputs}, context.training && trainable(), arguments_);
-      if (context.training && trainable()) {
+      if (trainable()) {  // in evaluation too, as penalties of Keras's layers
         for (const Tensor& loss : loaded_.regularization_losses()) add_loss(loss);
       }
       return out;

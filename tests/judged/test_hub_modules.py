@@ -96,3 +96,53 @@ def test_variables_that_a_layer_trains(listed, gradient_probe, tmp_path):
     assert {k.removeprefix("gradient/") for k in ours} - {"#0", "x"} == set(theirs)
     for name, value in theirs.items():
         tool.assert_close(ours[f"gradient/{name}"], value, what=name)
+
+
+class Moving(tf.Module):
+    """A penalty, moving means that a branch changes, a loop and a TensorArray."""
+    def __init__(self):
+        rng = np.random.default_rng(6)
+        self.w, self.b = (tf.Variable(rng.normal(size=s).astype("f"), name=n) for s, n in (((3, 3), "w"), ((3,), "b")))
+        self.mean, self.count = tf.Variable(tf.zeros(3), False, name="mean"), tf.Variable(0., False, name="count")
+
+    @tf.function(input_signature=[])
+    def penalty(self):
+        return .1 * tf.reduce_sum(self.w**2)
+
+    def center(self, x):
+        self.count.assign_add(1.)
+        self.mean.assign(.9 * self.mean + .1 * tf.reduce_mean(x, 0))
+        return x - tf.reduce_mean(x, 0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3]), tf.TensorSpec([], tf.bool)])
+    def __call__(self, x, training=False):
+        x = tf.cond(training, lambda: self.center(x), lambda: x - self.mean)
+        x = tf.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, tf.tanh(x @ self.w + self.b)), [0, x])[1]
+        steps = tf.TensorArray(tf.float32, 4, element_shape=[None, 3])
+        steps = tf.while_loop(lambda i, a: i < 4, lambda i, a: (i + 1, a.write(i, x * tf.cast(i, tf.float32) + self.b)), [0, steps])[1]
+        return {"sum": tf.reduce_sum(steps.stack(), 0), "count": self.count + 0.}
+
+
+@pytest.mark.parametrize("training", [False, True, None])
+def test_training_as_a_layer(training, gradient_probe, tmp_path):
+    module = Moving()
+    root = tf.train.Checkpoint(trainable_variables=[module.w, module.b], variables=[module.w, module.b, module.mean, module.count],
+                               regularization_losses=[module.penalty], __call__=module.__call__)
+    tf.saved_model.save(root, str(tmp_path / "m"))
+    layer = hub.KerasLayer(str(tmp_path / "m"), trainable=True)
+    theirs = {}
+    for step in range(4):
+        with tf.GradientTape() as tape:
+            total = tf.add_n([tf.reduce_sum(tf.math.log1p(y * y)) for y in tf.nest.flatten(layer(X, training=training))] + layer.losses)
+        theirs[f"loss/{step}"] = total.numpy()
+        for variable, slope in zip(layer.trainable_weights, tape.gradient(total, layer.trainable_weights)):
+            variable.assign_sub(slope * .01)
+    theirs |= {f"#{i}": y.numpy() for i, y in enumerate(tf.nest.flatten(layer(X, training=training)))}
+    theirs |= {f"weight/{i}": w.numpy() for i, w in enumerate(layer.weights)}
+    np.savez(tmp_path / "x.npz", x=X)
+    how = "" if training is None else int(training)
+    assert gradient_probe(tmp_path / "m", tmp_path / "x.npz", tmp_path / "y.npz", f"train:4:{how}") == "ok"
+    ours = dict(np.load(tmp_path / "y.npz"))
+    assert sorted(ours) == sorted(theirs)
+    for name, value in theirs.items():
+        tool.assert_close(ours[name], value, 1e-4, what=name)
