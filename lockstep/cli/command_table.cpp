@@ -213,6 +213,9 @@ Command convert_command() {
         "version of Keras for an .h5 file: keras2, which tf-keras and TensorFlow until 2.15 read, or keras3; default: "
         "that of IN",
         "", false, check_dialect},
+       {"--by-name", "",
+        "write a checkpoint of variables by their names, as tf.compat.v1.train.Saver does, instead of one with an "
+        "object graph"},
        {"--quantize", "MODE",
         "int8 or int4: keep the kernels of Dense, EinsumDense and Embedding layers as integers, as model.quantize() "
         "does; OUT is not compiled",

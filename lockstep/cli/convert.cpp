@@ -62,6 +62,8 @@ int convert(const Arguments& arguments) {
   }
   if (arguments.has("--dialect") && to != Kind::kKerasH5)
     throw_usage(fmt::format("--dialect requires an .h5 file of a model, found {}: {}", formats::kind_name(to), out));
+  if (arguments.has("--by-name") && to != Kind::kTfCheckpoint)
+    throw_usage(fmt::format("--by-name requires a checkpoint of TensorFlow, found {}: {}", kind_name(to), out));
   const std::string in = arguments.text("IN");
   const formats::Detected found = formats::detect(in);
   if (arguments.has("--weights") || arguments.has("--quantize") || !between_listings(found.kind, to))

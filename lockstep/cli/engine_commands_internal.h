@@ -42,8 +42,12 @@ std::optional<std::int64_t> max_memory_of(const Arguments& arguments);
 void apply_weights(const keras::Model& model, const Arguments& arguments);
 // Recompiles the model if --optimizer, --loss or --metrics is given; the other arguments remain the model's.
 void apply_compile_overrides(const keras::Model& model, const Arguments& arguments);
-// Writes a model as a kind, the optimizer's state too where the kind holds it. `dialect` is for .h5 files.
+struct WriteOptions {
+  saving::H5Dialect dialect = saving::H5Dialect::kOriginal;  // of .h5 files
+  bool by_name = false;                                      // checkpoints without an object graph
+};
+// Writes a model as a kind, the optimizer's state too where the kind holds it.
 void write_model(const keras::Model& model, const std::string& path, formats::Kind kind,
-                 saving::H5Dialect dialect = saving::H5Dialect::kOriginal);
+                 const WriteOptions& options = {});
 
 }  // namespace lockstep::cli

@@ -16,6 +16,7 @@
 #include "lockstep/saving/keras_export.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/train/model_io_internal.h"
+#include "lockstep/train/saver.h"
 
 namespace lockstep::cli {
 namespace {
@@ -67,7 +68,7 @@ void apply_weights(const keras::Model& model, const Arguments& arguments) {
   const auto level = std::find(kStrictLevels.begin(), kStrictLevels.end(), arguments.text("--strict"));
   const auto strict = static_cast<train::Strictness>(level - kStrictLevels.begin());
   const train::RestoreReport report = train::read_model_checkpoint(model, found.path, strict);
-  if (!report.missing.empty() || !report.unused.empty()) {
+  if (!report.missing.empty() || !report.unused.empty() || !report.reshaped.empty() || !report.converted.empty()) {
     log_warning("{}: {}", found.path, report.to_string("; "));
   }
 }
@@ -107,13 +108,19 @@ void apply_compile_overrides(const keras::Model& model, const Arguments& argumen
   });
 }
 
-void write_model(const keras::Model& model, const std::string& path, formats::Kind kind, saving::H5Dialect dialect) {
+void write_model(const keras::Model& model, const std::string& path, formats::Kind kind, const WriteOptions& options) {
   create_parent_directories(path);
   switch (kind) {
     case Kind::kKeras:
-    case Kind::kKerasH5: saving::save_model(model, path, {.h5_dialect = dialect}); break;
+    case Kind::kKerasH5: saving::save_model(model, path, {.h5_dialect = options.dialect}); break;
     case Kind::kWeightsH5: saving::save_weights(*model.impl(), path); break;
-    case Kind::kTfCheckpoint: train::write_model_checkpoint(model, path); break;
+    case Kind::kTfCheckpoint:
+      if (options.by_name) {
+        train::Saver(model).write(path);
+      } else {
+        train::write_model_checkpoint(model, path);
+      }
+      break;
     case Kind::kSavedModel: saved_model::save(model, path); break;
     default: throw_invalid_argument(fmt::format("{}: a model cannot be written as {}", path, formats::kind_name(kind)));
   }
@@ -131,7 +138,7 @@ int convert_model(const Arguments& arguments) {
     create_parent_directories(out);
     saved_model::save(model, out, {.min_tensorflow = *version});
   } else {
-    write_model(model, out, kind, dialect_of(arguments));
+    write_model(model, out, kind, {dialect_of(arguments), arguments.has("--by-name")});
   }
   fmt::print("{} -> {} ({}): {} weights\n", in, out, formats::kind_name(kind), model.weights().size());
   if (model.compiled() && kind == Kind::kSavedModel) {

@@ -10,6 +10,7 @@
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/rows_internal.h"
+#include "lockstep/ops/variants_internal.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep::ops {
@@ -237,6 +238,8 @@ Tensors rows_of_one(const Call& call) {
 Tensors pack(const Call& call) {
   const std::int64_t axis = whole_axis(call.attr<std::int64_t>("axis"), call.input(0).rank() + 1);
   if (is_string(call)) return join_strings(call.inputs(), axis, true);
+  if (call.input(0).dtype() == DType::kVariant && axis == 0)
+    return {variants(Tensors(call.inputs().begin(), call.inputs().end()))};
   std::vector<at::Tensor> values;
   for (const Tensor& part : call.inputs()) values.push_back(dense(part));
   return one(at::stack(values, axis));
@@ -256,6 +259,7 @@ Shapes unpack_shape(const Call& call) {
 Tensors unpack(const Call& call) {
   unpack_shape(call);
   const std::int64_t axis = whole_axis(call.attr<std::int64_t>("axis"), call.input(0).rank());
+  if (call.input(0).dtype() == DType::kVariant && axis == 0) return variants_in(call.input(0));
   Tensors out;
   for (std::int64_t i = 0; i < call.attr<std::int64_t>("num"); ++i) {
     out.push_back(rearrange(call, 0, [&](const at::Tensor& x) { return x.select(axis, i); })[0]);
@@ -403,6 +407,22 @@ Tensors tile(const Call& call) {
   }
   return rearrange(call, 0, [&](const at::Tensor& x) { return x.repeat(times); });
 }
+// The sum over the repeats.
+Tensors tile_gradient(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  const Ints times = ints_in(call, 1);
+  if (static_cast<std::int64_t>(times.size()) != x.dim())
+    throw_invalid_argument("multiples must have one entry for each axis");
+  Ints shape, repeats;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const std::int64_t extent = x.size(static_cast<std::int64_t>(i));
+    if (times[i] < 1 || extent % times[i] != 0)
+      throw_invalid_argument(fmt::format("axis {} has {} elements, which are not {} equal parts", i, extent, times[i]));
+    repeats.push_back(static_cast<std::int64_t>(shape.size()));
+    shape.push_back(times[i]), shape.push_back(extent / times[i]);
+  }
+  return one(repeats.empty() ? x : widen(x).reshape(shape).sum(repeats).to(x.scalar_type()));
+}
 Tensors broadcast_to(const Call& call) {
   const Ints shape = ints_in(call, 1);
   element_count(shape);
@@ -530,6 +550,7 @@ void register_array(Table& table) {
   table.add("PadV2", pad_shape, for_strings_too(pad));
   table.add("MirrorPad", pad_shape, for_strings_too(mirror_pad));
   table.add("Tile", tile_shape, tile);
+  table.add("TileGrad", nullptr, tile_gradient);
   table.add("BroadcastTo", shape_of_input(1), broadcast_to);
   table.add("Fill", shape_of_input(0), fill);
   table.add("Range", range_shape, range);

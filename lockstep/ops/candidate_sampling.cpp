@@ -1,12 +1,16 @@
 // Classes drawn at random for sampled losses, with the same numbers as TensorFlow, and crops drawn for training.
+#include <bit>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "lockstep/ops/graph_rows_internal.h"
 #include "lockstep/ops/random_draws_internal.h"
+#include "lockstep/ops/random_scope_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -92,12 +96,62 @@ ClassDistribution unigrams_of(const Call& call, std::int64_t range) {
   return weighted_classes(weights);
 }
 
+// Weights of classes that grow by one each time that a class is a true one. They belong to the node, or to its seeds.
+// A tree of sums, so that drawing and adding take log(n) steps.
+class LearnedWeights {
+ public:
+  explicit LearnedWeights(std::int64_t range) : range_(range), sums_(static_cast<std::size_t>(range) + 1, 0) {
+    for (std::int64_t i = 1; i <= range; ++i) {
+      sums_[at(i)] += 1;
+      if (const std::int64_t parent = i + (i & -i); parent <= range) sums_[at(parent)] += sums_[at(i)];
+    }
+    total_ = range;
+  }
+  std::int64_t total() const { return total_; }
+  void add(std::int64_t value) {
+    for (std::int64_t i = value + 1; i <= range_; i += i & -i) ++sums_[at(i)];
+    ++total_;
+  }
+  std::int64_t weight(std::int64_t value) const { return sum_below(value + 1) - sum_below(value); }
+  // The class whose weights are at `position` when all are laid end to end.
+  std::int64_t class_at(std::int64_t position) const {
+    std::int64_t found = 0;
+    for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(range_))); step > 0;
+         step /= 2) {
+      if (found + step > range_ || sums_[at(found + step)] > position) continue;
+      found += step;
+      position -= sums_[at(found)];
+    }
+    return found;
+  }
+
+ private:
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+  std::int64_t sum_below(std::int64_t i) const {
+    std::int64_t sum = 0;
+    for (; i > 0; i -= i & -i) sum += sums_[at(i)];
+    return sum;
+  }
+
+  std::int64_t range_, total_ = 0;
+  std::vector<std::int64_t> sums_;
+};
+
+struct LearnedClasses {
+  std::mutex mutex;
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>, LearnedWeights> of;
+};
+LearnedClasses& learned_classes() {
+  static LearnedClasses* const instance = new LearnedClasses();
+  return *instance;
+}
+
 float expected_count(float probability, std::int64_t samples, std::int64_t tries) {
   if (tries == samples) return probability * static_cast<float>(samples);
   return static_cast<float>(-std::expm1(static_cast<double>(tries) * std::log1p(-static_cast<double>(probability))));
 }
 
-Tensors sample_classes(const Call& call) {
+Tensors sample_from(const Call& call, const ClassDistribution& classes) {
   const std::int64_t range = call.attr<std::int64_t>("range_max"), samples = call.attr<std::int64_t>("num_sampled");
   const bool unique = call.attr<bool>("unique");
   const at::Tensor truth = in(call, 0).contiguous();
@@ -107,9 +161,6 @@ Tensors sample_classes(const Call& call) {
   if (unique && samples > range)
     throw_invalid_argument(fmt::format("{} different classes cannot be drawn from {}", samples, range));
   element_count({samples});
-  const ClassDistribution classes = call.name().starts_with("Log")       ? log_uniform_classes(range)
-                                    : call.name().starts_with("Uniform") ? uniform_classes(range)
-                                                                         : unigrams_of(call, range);
   // 2,048 words are reserved for each number.
   PhiloxStream words(advance_stateful(call, static_cast<std::uint64_t>(samples) * 2048 / 4));
   Ints drawn;
@@ -131,6 +182,52 @@ Tensors sample_classes(const Call& call) {
   for (std::int64_t i = 0; i < samples; ++i)
     of_drawn.mutable_data_ptr<float>()[i] = count_of(drawn[static_cast<std::size_t>(i)]);
   return {wrap(at::tensor(at::IntArrayRef(drawn), at::kLong)), wrap(of_truth), wrap(of_drawn)};
+}
+
+Tensors sample_classes(const Call& call) {
+  const std::int64_t range = call.attr<std::int64_t>("range_max");
+  return sample_from(call, call.name().starts_with("Log")       ? log_uniform_classes(range)
+                           : call.name().starts_with("Uniform") ? uniform_classes(range)
+                                                                : unigrams_of(call, range));
+}
+
+Tensors sample_learned_classes(const Call& call) {
+  const std::int64_t range = call.attr<std::int64_t>("range_max");
+  element_count({range}, sizeof(std::int64_t));
+  LearnedClasses& all = learned_classes();
+  const std::lock_guard lock(all.mutex);
+  LearnedWeights& weights = all.of
+                                .try_emplace({call.name() + RandomScope::path(), call.attr<std::int64_t>("seed"),
+                                              call.attr<std::int64_t>("seed2"), range},
+                                             range)
+                                .first->second;
+  Tensors out =
+      sample_from(call, {[&](PhiloxStream& words) {
+                           return weights.class_at(words.next_below(static_cast<std::uint32_t>(weights.total())));
+                         },
+                         [&](std::int64_t value) {
+                           return static_cast<float>(weights.weight(value)) / static_cast<float>(weights.total());
+                         }});
+  for (const std::int64_t value : ints_in(call, 0)) weights.add(value);
+  return out;
+}
+
+// A part of an image at a random place.
+Tensors random_crop(const Call& call) {
+  const at::Tensor& image = in(call, 0);
+  const Ints size = ints_in(call, 1);
+  if (image.dim() != 3 || size.size() != 2) throw_invalid_argument("image must have three axes, size two numbers");
+  if (size[0] < 0 || size[1] < 0 || size[0] > image.size(0) || size[1] > image.size(1))
+    throw_invalid_argument(
+        fmt::format("the image of {} x {} has no part of {} x {}", image.size(0), image.size(1), size[0], size[1]));
+  if (size[0] == image.size(0) && size[1] == image.size(1)) return {call.input(0)};
+  PhiloxStream words(advance_stateful(call, 1));
+  Ints first;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t places = image.size(static_cast<std::int64_t>(i)) - size[i] + 1;
+    first.push_back(places > 1 ? static_cast<std::int64_t>(words.next() % static_cast<std::uint32_t>(places)) : 0);
+  }
+  return one(image.detach().narrow(0, first[0], size[0]).narrow(1, first[1], size[1]).contiguous());
 }
 
 // All classes below num_sampled, in order.
@@ -284,6 +381,9 @@ Tensors distorted_bounding_box(const Call& call) {
 void register_candidate_sampling(Table& table) {
   for (auto name : {"UniformCandidateSampler", "LogUniformCandidateSampler", "FixedUnigramCandidateSampler"})
     table.add(name, sampled_shapes, sample_classes);
+  for (auto name : {"LearnedUnigramCandidateSampler", "ThreadUnsafeUnigramCandidateSampler"})
+    table.add(name, sampled_shapes, sample_learned_classes);
+  table.add("RandomCrop", nullptr, random_crop);
   table.add("AllCandidateSampler", sampled_shapes, all_classes);
   table.add(
       "ComputeAccidentalHits",

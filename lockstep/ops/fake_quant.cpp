@@ -58,7 +58,7 @@ void check_channels(const Call& call, int x, int min) {
 }
 
 at::Tensor levels_of(const at::Tensor& x, const Ranges& r) {
-  const at::Tensor shifted = at::minimum(at::maximum(x, r.low), r.high) - r.low;
+  const at::Tensor shifted = at::maximum(at::minimum(x, r.high), r.low) - r.low;
   const at::Tensor y = at::floor(shifted * (1 / r.scale) + 0.5) * r.scale + r.low;
   return at::where(r.off, at::zeros({}, x.options()), y);
 }

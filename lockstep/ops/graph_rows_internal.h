@@ -23,8 +23,10 @@ void register_matrix_functions(Table& table);    // logarithms and roots of matr
 void register_optionals(Table& table);           // values that may be missing, in gradients of branches
 void register_parse_example(Table& table);       // serialized examples
 void register_partition(Table& table);           // parts by number, unique rows, searches
+void register_proto_messages(Table& table);      // messages of protocol buffers
 void register_quantized_fused(Table& table);     // the same with bias, relu, requantization
 void register_quantized(Table& table);           // numbers as integers with a range
+void register_quantized_resize(Table& table);    // images of such numbers
 void register_ragged(Table& table);              // ragged tensors, sums of gathered rows
 void register_ragged_variant(Table& table);      // ragged tensors as variants
 void register_random_counts(Table& table);       // Poisson and binomial numbers

@@ -39,8 +39,28 @@ Tensor settled(const Call& call, const at::Tensor& y) {
 }
 at::Tensor adjoint_if(const at::Tensor& x, bool adjoint) { return adjoint ? x.mH() : x; }
 
+// The factor of a matrix with numbers that are not finite, column by column as TensorFlow computes it: LAPACK stops at
+// a NaN, TensorFlow only at a pivot that is not positive.
+at::Tensor factor_by_columns(const at::Tensor& matrix) {
+  const at::Tensor l = matrix.tril();
+  for (std::int64_t k = 0; k < l.size(0); ++k) {
+    const at::Tensor column = l.slice(0, k).select(1, k);
+    column.sub_(at::mv(l.slice(0, k).slice(1, 0, k), l[k].slice(0, 0, k).conj()));
+    const at::Tensor pivot = column[0];
+    if (at::real(pivot).item<double>() <= 0) return at::full_like(l, NAN).tril();
+    pivot.copy_(at::real(pivot).sqrt());
+    column.slice(0, 1).div_(at::real(pivot));
+  }
+  return l;
+}
+
 at::Tensor lower_factor(const at::Tensor& x) {
   auto [l, info] = at::linalg_cholesky_ex(x, /*upper=*/false, /*check_errors=*/false);
+  if (!at::isfinite(x.sum()).item<bool>()) {
+    const at::Tensor from = x.reshape({-1, x.size(-2), x.size(-1)}), to = at::empty_like(from);
+    for (std::int64_t i = 0; i < from.size(0); ++i) to[i].copy_(factor_by_columns(from[i]));
+    return to.view(x.sizes());
+  }
   if (info.numel() > 0 && info.ne(0).any().item<bool>()) {
     const at::Tensor bad = info.ne(0).unsqueeze(-1).unsqueeze(-1);
     l = at::where(bad, at::full({}, NAN, l.options()), l).tril();
@@ -163,8 +183,6 @@ Tensors solve(const Call& call) {
 Tensors triangular_solve(const Call& call) {
   const at::Tensor a = square_matrix(call, 0), b = for_lapack(in(call, 1));
   if (b.size(-2) != a.size(-1)) throw_invalid_argument("matrix and rhs do not fit");
-  if (a.numel() > 0 && a.diagonal(0, -2, -1).eq(0).any().item<bool>())
-    throw_invalid_argument("the input matrix is not invertible");
   const bool lower = call.attr<bool>("lower"), adjoint = call.attr<bool>("adjoint");
   return {settled(call, at::linalg_solve_triangular(adjoint_if(a, adjoint), b, /*upper=*/lower == adjoint))};
 }

@@ -287,6 +287,24 @@ Tensors concat_lists(const Call& call) {
   return {with(list, std::move(elements))};
 }
 
+// A row of the tensor at the end of each list of a tensor of lists.
+Tensors push_back_batch(const Call& call) {
+  const Tensors& lists = variants_in(call.input(0));
+  const at::Tensor* const rows = call.input(1).dtype() == DType::kString ? nullptr : &in(call, 1);
+  if (call.input(0).rank() != 1 || !rows || rows->dim() < 1 || rows->size(0) != static_cast<std::int64_t>(lists.size()))
+    throw_invalid_argument("input_handles must be a vector of lists, tensor must have a row of numbers for each");
+  Tensors out;
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    if (!lists[i].impl()->list) throw_invalid_argument("input_handles must be lists of tensors");
+    const Tensor row = wrap(rows->select(0, static_cast<std::int64_t>(i)));
+    check_item(lists[i], row);
+    Tensors elements = lists[i].list_elements();
+    elements.push_back(row);
+    out.push_back(with(lists[i], std::move(elements)));
+  }
+  return {variants(out)};
+}
+
 // The element shape that an input names, as far as it is known while building.
 Shapes element_rule(const Call& call, int i) { return {shape_from_input(call, i)}; }
 Shapes stack_rule(const Call& call) {
@@ -317,6 +335,7 @@ void register_lists(Table& table) {
   table.add("TensorListScatterV2", scalar_rule, scatter);
   table.add("TensorListScatterIntoExistingList", scalar_rule, scatter_into_existing);
   table.add("TensorListPushBack", scalar_rule, push_back);
+  table.add("TensorListPushBackBatch", same_shape, push_back_batch);
   table.add("TensorListPopBack", nullptr, pop_back);
   table.add("TensorListResize", scalar_rule, resize);
   table.add("TensorListLength", scalar_rule, [](const Call& call) {

@@ -398,13 +398,14 @@ void register_nn(Table& table) {
   add_gradient_of_value(table, "RsqrtGrad", [](const at::Tensor& y, const at::Tensor& dy) {
     return dy * at::conj(y) * -0.5 * at::conj(y * y);
   });
+  // Products, so that slopes that are not finite give NaN where the function is flat, as in TensorFlow.
   add_gradient(table, "ReluGrad", [](const at::Tensor& dy, const at::Tensor& x) {
-    return at::where(ordered(x) > ordered(at::zeros({}, x.options())), dy, at::zeros({}, dy.options()));
+    return dy * (ordered(x) > ordered(at::zeros({}, x.options()))).to(dy.scalar_type());
   });
   add_gradient(table, "Relu6Grad", [](const at::Tensor& dy, const at::Tensor& x) {
     const at::Tensor value = ordered(x), low = ordered(at::zeros({}, x.options())),
                      high = ordered(at::full({}, 6, x.options()));
-    return at::where(at::logical_and(value > low, value < high), dy, at::zeros({}, dy.options()));
+    return dy * at::logical_and(value > low, value < high).to(dy.scalar_type());
   });
   add_gradient(table, "EluGrad",
                [](const at::Tensor& dy, const at::Tensor& y) { return at::where(y < 0, dy * (y + 1), dy); });

@@ -373,7 +373,18 @@ Tensors isotonic_regression(const Call& call) {
       }
     }
   }
-  return {wrap(y.to(to_scalar_type(call.attr<DType>("output_dtype")))), wrap(segments)};
+  y = y.to(to_scalar_type(call.attr<DType>("output_dtype")));
+  if (!in(call, 0).requires_grad()) return {wrap(y), wrap(segments)};
+  // The mean of a segment depends on each of its elements alike.
+  const auto adjoint = [segments, width, type = in(call, 0).scalar_type()](const Tensor& dy) {
+    const at::Tensor slopes = dense(dy).to(at::kDouble).flatten();
+    const at::Tensor rows = at::arange(slopes.numel() / std::max<std::int64_t>(width, 1)).repeat_interleave(width);
+    const at::Tensor owner = rows * width + segments.flatten();
+    const at::Tensor none = at::zeros_like(slopes);
+    const at::Tensor sums = none.index_add(0, owner, slopes), counts = none.index_add(0, owner, at::ones_like(slopes));
+    return wrap((sums / counts).index_select(0, owner).view(segments.sizes()).to(type));
+  };
+  return {with_adjoint(call.input(0), wrap(y), adjoint), wrap(segments)};
 }
 
 // Exact on a CPU, where TensorFlow has it for the largest elements of the last axis only.

@@ -159,8 +159,9 @@ const Tensors& parts_of(const Tensor& variant) {
 Tensor variants(const Tensors& elements) {
   Ints shape = {static_cast<std::int64_t>(elements.size())};
   for (const Tensor& element : elements) {
-    if (element.rank() == 0) {
-      parts_of(element);
+    if (element.rank() == 0) {  // of a ragged or sparse tensor, or a list
+      if (!element.impl()->list || element.dtype() != DType::kVariant)
+        throw_invalid_argument("the element is not a variant");
     } else {
       variants_in(element);
     }

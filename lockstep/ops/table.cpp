@@ -122,6 +122,8 @@ Table::Table() {
   register_matrix_functions(*this);
   register_optionals(*this);
   register_parse_example(*this);
+  register_proto_messages(*this);
+  register_quantized_resize(*this);
   register_partition(*this);
   register_quantized(*this);
   register_quantized_fused(*this);

@@ -204,13 +204,19 @@ RestoreReport read_model_checkpoint(keras::ModelImpl& model, const std::string& 
   const Checkpoint checkpoint =
       places.model.empty() ? Checkpoint(tracked, std::move(objects)) : Checkpoint(std::move(objects));
 
-  Restoration restoration(checkpoint.root().ptr(), path, {});
+  Restoration restoration(checkpoint.root().ptr(), path, {.change_values = true});
   restoration.match();
   const auto weights = model.weights();
   const auto is_missing = [&](const distribute::VariablePtr& variable) { return !restoration.takes(*variable); };
   const auto missing = static_cast<std::size_t>(std::count_if(weights.begin(), weights.end(), is_missing));
   if (!weights.empty() && missing == weights.size()) {
-    throw_not_found(fmt::format("{}: the checkpoint contains none of the weights of model '{}'", prefix, model.name()));
+    const auto report = restoration.report();
+    const auto similar = std::find_if(report.missing.begin(), report.missing.end(),
+                                      [](const auto& each) { return !each.nearest.empty(); });
+    throw_not_found(fmt::format("{}: the checkpoint contains none of the weights of model '{}'{}", prefix, model.name(),
+                                similar == report.missing.end() ? std::string()
+                                                                : fmt::format("; weight '{}' is similar to its '{}'",
+                                                                              similar->variable, similar->nearest)));
   }
   RestoreReport report = restoration.report();
   std::erase(report.unused, "save_counter");

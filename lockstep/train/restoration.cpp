@@ -11,6 +11,8 @@
 #include "lockstep/base/log_internal.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/ops/composed.h"
+#include "lockstep/ops/functions.h"
 #include "lockstep/train/live_graph_internal.h"
 
 namespace lockstep::train {
@@ -296,6 +298,39 @@ bool Restoration::is_mine_to_check(const std::string& key) {
   return checked_by_.at(key) == options_.worker;
 }
 
+// Whether the value differs from the variable in what `change_values` allows.
+bool Restoration::can_change(const formats::TensorInfo& info, distribute::VariableImpl& variable) const {
+  if (!options_.change_values || optimizers::slot_range(variable)) return false;
+  const auto wide_axes = [](const Shape& shape) {
+    std::vector<std::int64_t> axes(shape.dims().begin(), shape.dims().end());
+    std::erase(axes, 1);
+    return axes;
+  };
+  const auto both = [&](bool (*is)(DType)) { return is(info.dtype) && is(variable.dtype()); };
+  return !(info.shape == variable.shape() && info.dtype == variable.dtype()) &&
+         wide_axes(info.shape) == wide_axes(variable.shape()) &&
+         (info.dtype == variable.dtype() || both(is_floating) || both(is_integer));
+}
+
+Tensor Restoration::changed(const formats::TensorInfo& info, Tensor value, const distribute::VariableImpl& variable) {
+  const auto note = [&](std::vector<RestoreReport::Changed>& list, std::string from, std::string to) {
+    list.push_back({info.name, variable.path(), std::move(from), std::move(to)});
+  };
+  if (!(info.shape == variable.shape())) {
+    note(reshaped_, info.shape.to_string(), variable.shape().to_string());
+    value = ops::reshape(value, variable.shape());
+  }
+  if (info.dtype != variable.dtype()) {
+    note(converted_, std::string(dtype_name(info.dtype)), std::string(dtype_name(variable.dtype())));
+    const Tensor given = value;
+    value = ops::cast(given, variable.dtype());
+    if (is_integer(info.dtype) && !ops::reduce_all(ops::equal(ops::cast(value, info.dtype), given)).item<bool>())
+      throw_invalid_argument(fmt::format("{}: tensor '{}' has numbers that {} cannot hold, the dtype of variable '{}'",
+                                         prefix(), info.name, dtype_name(variable.dtype()), variable.path()));
+  }
+  return value;
+}
+
 void Restoration::queue(const std::string& key, const distribute::VariablePtr& variable) {
   if (!reader_.contains(key)) {
     throw_not_found(
@@ -304,6 +339,10 @@ void Restoration::queue(const std::string& key, const distribute::VariablePtr& v
                     prefix(), key, variable->path()));
   }
   const formats::TensorInfo& info = reader_.info(key);
+  if (can_change(info, *variable)) {
+    pending_.push_back({variable, changed(info, Tensor::from_data(reader_.read(key)), *variable), nullptr});
+    return;
+  }
   if (!(info.shape == variable->shape())) {
     throw_invalid_argument(
         fmt::format("{}: received incompatible tensor '{}' with shape {} when attempting to restore "
@@ -392,7 +431,7 @@ std::string Restoration::unmatched_live_object() const {
 }
 
 RestoreReport Restoration::report() const {
-  RestoreReport report{{}, unmatched(), unrestored()};
+  RestoreReport report{{}, reshaped_, converted_, unmatched(), unrestored()};
   if (named_) {
     for (const NodePtr& node : build_live_graph(root_).nodes) {
       const auto variable = node->variable();
@@ -416,7 +455,8 @@ RestoreReport Restoration::report() const {
     if (path.starts_with(kRoot)) path.erase(0, kRoot.size());
   }
   for (std::size_t i = 0; i < report.missing.size() && i < RestoreReport::kMaxListed; ++i)
-    report.missing[i].nearest = nearest_name(report.missing[i].path, report.unused);
+    report.missing[i].nearest =
+        nearest_name(named_ ? report.missing[i].variable : report.missing[i].path, report.unused);
   return report;
 }
 

@@ -23,6 +23,9 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
  public:
   struct Options {
     bool skip_slot_variables = false;
+    // Values that differ from their variable in axes with one element, or in a floating or an integer dtype, are
+    // changed to fit it instead of being an error.
+    bool change_values = false;
     bool counter_is_optional = true;  // a name-based file need not hold save_counter
     // Whose training state is taken, and of how many workers that restore together. Where they read the same files each
     // looks at the checksums of its part of them.
@@ -92,6 +95,8 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
   bool build_optimizers();
   bool is_mine_to_check(const std::string& key);
   void queue(const std::string& key, const distribute::VariablePtr& variable);
+  bool can_change(const formats::TensorInfo& info, distribute::VariableImpl& variable) const;
+  Tensor changed(const formats::TensorInfo& info, Tensor value, const distribute::VariableImpl& variable);
 
   NodePtr root_;
   Options options_;
@@ -104,7 +109,8 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
   std::map<Identity, int> saved_of_;                        // and the reverse
   std::vector<bool> taken_;                                 // values brought over
   std::set<const distribute::VariableImpl*> restored_;      // of names and of values outside the graph
-  std::set<std::string> inconsistent_;                      // edges that were warned about
+  std::vector<RestoreReport::Changed> reshaped_, converted_;
+  std::set<std::string> inconsistent_;  // edges that were warned about
   std::vector<int> open_;
   std::vector<Pending> pending_;
   std::vector<std::pair<NodePtr, std::string>> pending_states_, previous_states_;

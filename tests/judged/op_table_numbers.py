@@ -1,7 +1,10 @@
 """Random numbers with seeds, sampled classes, crops, and functions of numbers that the other tables lack; groups as in op_table."""
 
+import numpy as np
 import tensorflow as tf
+from google.protobuf import descriptor_pb2
 
+import op_table
 from op_table import R, floats, int64, parts, seeded
 
 FLOATS = (tf.float32, tf.float64, tf.float16)
@@ -195,4 +198,105 @@ def rare():
     return out | parts("empty_rows", R.RaggedFillEmptyRowsGrad(reverse_index_map=int64([2, 0]), grad_values=[1., 2., 3., 4.]))
 
 
-GROUPS = {f.__name__: seeded(f) for f in (rare, stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices)}
+def definitions():
+    """A message with a field of each type."""
+    file = descriptor_pb2.FileDescriptorProto(name="m.proto", package="p", syntax="proto2")
+    kind = descriptor_pb2.FieldDescriptorProto
+    file.enum_type.add(name="E").value.add(name="A", number=0)
+    file.enum_type[0].value.add(name="B", number=-3)
+    message = file.message_type.add(name="M")
+    types = [t for t in kind.Type.keys() if t != "TYPE_GROUP"]
+    for i, name in enumerate(types):
+        for repeated in (False, True):
+            field = message.field.add(name=name[5:].lower() + "s" * repeated, number=40 - 2 * i - repeated, type=name, label="LABEL_REPEATED" if repeated else "LABEL_OPTIONAL")
+            if name in ("TYPE_MESSAGE", "TYPE_ENUM"):
+                field.type_name = {"TYPE_MESSAGE": ".p.M", "TYPE_ENUM": ".p.E"}[name]
+            if repeated and i % 2 and name not in ("TYPE_STRING", "TYPE_BYTES", "TYPE_MESSAGE"):
+                field.options.packed = True
+            elif not repeated and name not in ("TYPE_MESSAGE", "TYPE_ENUM"):
+                field.default_value = {"TYPE_BOOL": "true", "TYPE_STRING": "other", "TYPE_BYTES": "x"}.get(name, "7")
+    return b"bytes://" + descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString(), message.field
+
+
+DTYPES = {"double": "float64", "float": "float32", "uint64": "uint64", "fixed64": "uint64", "uint32": "uint32", "fixed32": "uint32", "bool": "bool", "int64": "int64",
+          "sint64": "int64", "sfixed64": "int64", "enum": "int32", "string": "string", "bytes": "string", "message": "string", "int32": "int32", "sint32": "int32", "sfixed32": "int32"}
+WIDER = {"float32": "float64", "int32": "int64", "uint32": "uint64"}
+
+
+def messages():
+    source, fields = definitions()
+    names = [f.name for f in fields]
+    kinds = [descriptor_pb2.FieldDescriptorProto.Type.Name(f.type)[5:].lower() for f in fields]
+    dtypes = [DTYPES[k] for k in kinds]
+    values, sizes = [], []
+    for f, dtype in zip(fields, dtypes):
+        most = 3 if f.label == f.LABEL_REPEATED else 1
+        sizes.append(op_table.RNG.integers(0, most + 1, (2, 2)))
+        numbers = op_table.RNG.normal(0, 100, (2, 2, most)) if "float" in dtype else op_table.RNG.integers(0, 2 if dtype == "bool" else 1 << 31, (2, 2, most))
+        if dtype in ("int32", "int64"):
+            numbers = -numbers
+        values.append(tf.constant([[[f"{f.number}" * (f.name[0] != "m")] * most] * 2] * 2) if dtype == "string" else tf.constant(numbers.astype(dtype)))
+    sizes = tf.constant(np.stack(sizes, -1), tf.int32)
+    written = R.EncodeProto(sizes=sizes, values=values, field_names=names, message_type="p.M", descriptor_source=source)
+    out = {"written": written}
+    read = dict(message_type="p.M", descriptor_source=source)
+    out |= parts("read", R.DecodeProtoV2(bytes=written, field_names=names, output_types=[tf.as_dtype(t) for t in dtypes], **read))
+    wide = [WIDER.get(t, t) if k != "enum" else t for k, t in zip(kinds, dtypes)]
+    out |= parts("wide", R.DecodeProtoV2(bytes=written, field_names=names[::-1], output_types=[tf.as_dtype(t) for t in wide[::-1]], sanitize=True, **read))
+    text = ["int32: 5 floats: [1, 2.5] message { bool: false }", "enums: B enums: A string: 'a\\n' strings: 'b'", ""]
+    chosen = ["floats", "enums", "string", "int32", "message", "strings"]
+    out |= parts("text", R.DecodeProtoV2(bytes=text, field_names=chosen, output_types=[tf.as_dtype(dtypes[names.index(n)]) for n in chosen], message_format="text", **read))
+    tag = lambda name, wire: bytes([(n := fields[names.index(name)].number << 3 | wire) & 127 | 128, n >> 7])
+    odd = [tag("int32", 0) + b"\x05" + tag("int32", 0) + b"\x07" + tag("int64s", 2) + b"\x03\x01\x02\x03" + tag("int64s", 0) + b"\x04",  # twice, packed and not
+           b"\xc8\x7f\x01" + tag("int32", 2) + b"\x02\x08\x09" + tag("float", 0) + b"\x01" + tag("string", 2) + b"\x01z"]  # unknown, of other types
+    return out | parts("odd", R.DecodeProtoV2(bytes=odd, field_names=names, output_types=[tf.as_dtype(t) for t in dtypes], **read))
+
+
+def resized_levels():
+    out = {}
+    for dtype, plain in ((tf.quint8, tf.uint8), (tf.qint32, tf.int32), (tf.float32, None)):
+        for depth in (1, 2, 3):
+            image = floats(2, 5, 6, depth)
+            x = image if plain is None else R.QuantizeV2(input=image, min_range=-2., max_range=2., T=dtype).output
+            for size in ([3, 9], [11, 17], [5, 6], [1, 1]):
+                for how in ({}, {"align_corners": True}, {"half_pixel_centers": True}):
+                    y = R.QuantizedResizeBilinear(images=x, size=size, min=-2., max=2., **how)
+                    name = "_".join([dtype.name, str(depth), str(size[0]), *how])
+                    out |= {name: y.resized_images if plain is None else tf.bitcast(y.resized_images, plain), name + "_max": y.out_max}
+    return out
+
+
+def learned():
+    """Weights of classes that change from draw to draw, crops, repeats, lists in a tensor, parts of a variant."""
+    out = {}
+    for name in ("LearnedUnigramCandidateSampler", "ThreadUnsafeUnigramCandidateSampler"):
+        for unique in (False, True):
+            draw = lambda i: getattr(R, name)(true_classes=tf.stack([[i % 7, 3], [2, 0]]), num_true=2, num_sampled=5, unique=unique, range_max=11, seed=3, seed2=4 + unique)
+            steps = tf.while_loop(lambda i, *_: i < 6, lambda i, *all: (i + 1, *(tf.concat([a, tf.cast(tf.reshape(b, [-1]), tf.float32)], 0) for a, b in zip(all, draw(i)))),
+                                  [int64(0)] + [tf.zeros([0])] * 3, [tf.TensorShape([])] + [tf.TensorShape([None])] * 3)
+            out |= {f"{name}_{unique}_{i}": x for i, x in enumerate(steps[1:])}
+    lists = [R.TensorListPushBack(input_handle=R.EmptyTensorList(element_shape=[2], max_num_elements=-1, element_dtype=tf.float32), tensor=floats(2)) for _ in range(3)]
+    for i, each in enumerate(tf.unstack(R.TensorListPushBackBatch(input_handles=tf.stack(lists), tensor=floats(3, 2)))):
+        out[f"pushed_{i}"] = R.TensorListStack(input_handle=each, element_shape=[2], element_dtype=tf.float32)
+    return out
+
+
+def not_finite():
+    """Factors of matrices with infinities and NaN, singular triangles, slopes that are not finite, ranges that end below their start."""
+    nan, inf = float("nan"), float("inf")
+    out = {}
+    for i, m in enumerate([[[nan, 0.], [0., 1.]], [[1., nan], [2., 5.]], [[1., 0.], [nan, 5.]], [[inf, 2.], [2., 1.]], [[1., 0.], [0., inf]], [[1., inf], [-inf, 1.]]]):
+        for dtype in (tf.float32, tf.float64):
+            factor = R.Cholesky(input=tf.cast([m, [[4., 1.], [1., 3.]]], dtype))
+            out[f"factor_{i}_{dtype.name}"] = tf.linalg.band_part(factor, -1, 0)
+    for i, m in enumerate([[[0., 0.], [1., 1.]], [[1., 0.], [1., 0.]], [[2., 7.], [1., nan]]]):
+        out[f"solved_{i}"] = R.MatrixTriangularSolve(matrix=[m, [[1., 0.], [2., 4.]]], rhs=tf.ones([2, 2, 1]))
+    slopes, x = tf.constant([1., nan, inf, -inf, nan, inf, 1., nan, inf]), tf.constant([-1., -1, -1, -1, 1, 1, nan, nan, 7])
+    out |= {name: getattr(R, name)(gradients=slopes, features=x) for name in ("ReluGrad", "Relu6Grad", "LeakyReluGrad")}
+    for low, high in ((2., 1.), (.5, -.5), (1., .5), (-.5, -1.)):
+        for narrow in (False, True):
+            out[f"levels_{low}_{high}_{narrow}".replace("-", "m")] = R.FakeQuantWithMinMaxVars(inputs=x, min=low, max=high, num_bits=4, narrow_range=narrow)
+    return out
+
+
+GROUPS = {f.__name__: seeded(f) for f in (rare, stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices, messages, resized_levels, learned, not_finite)}

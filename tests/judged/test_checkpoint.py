@@ -210,6 +210,57 @@ def test_weights_of_checkpoints_on_the_command_line(tmp_path):
     assert not (tmp_path / "no.keras").exists()
 
 
+def test_checkpoints_by_name(tmp_path):
+    v1 = tf.compat.v1
+    made("sequential", "adam", 17).save(tmp_path / "m.keras")
+    model = keras.models.load_model(tmp_path / "m.keras")
+    values = {w.path: w.numpy() for w in model.weights + model.optimizer.variables}
+    path = str(tmp_path / "named" / "model.ckpt")
+    tool.ok("convert", tmp_path / "m.keras", path, "--by-name")
+    assert {name: tuple(shape) for name, shape in tf.train.list_variables(path)} == {name: x.shape for name, x in values.items()}
+    with tf.Graph().as_default(), v1.Session() as session:
+        variables = {name: v1.get_variable(f"v{i}", x.shape, x.dtype) for i, (name, x) in enumerate(values.items())}
+        v1.train.Saver(variables).restore(session, path)
+        for name, x in values.items():
+            np.testing.assert_array_equal(session.run(variables[name]), x, name)
+    randomize(model, 18)
+    model.save(tmp_path / "other.keras")
+    tool.ok("convert", tmp_path / "other.keras", tmp_path / "out.keras", "--weights", path, "--strict", "optimizer")
+    out = keras.models.load_model(tmp_path / "out.keras")
+    assert_same(list(values.values()), [np.asarray(w) for w in out.weights + out.optimizer.variables])
+    assert "--by-name requires" in tool.refused("convert", tmp_path / "m.keras", tmp_path / "x.keras", "--by-name", code=2)
+
+
+def test_names_of_another_model(tmp_path):
+    made("sequential", "adam", 17).save(tmp_path / "m.keras")
+    MODELS["sequential"]().save(tmp_path / "other.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "m.ckpt", "--by-name")
+    line = tool.refused("convert", tmp_path / "other.keras", tmp_path / "no.keras", "--weights", tmp_path / "m.ckpt", code=1)
+    assert "contains none of the weights" in line and "is similar to its" in line
+
+
+def test_report_of_changed_values(tmp_path):
+    v1 = tf.compat.v1
+    MODELS["sequential"]().save(tmp_path / "m.keras")
+    weights = keras.models.load_model(tmp_path / "m.keras").weights
+    wide, single, renamed = [w.path for w in weights[:3]]
+    stored = {w.path: w.numpy() + 1 for w in weights}
+    stored[wide], stored[single] = stored[wide].astype("float64"), stored[single][None]
+    stored[renamed + "s"] = stored.pop(renamed)
+    with tf.Graph().as_default(), v1.Session() as session:
+        variables = {name: v1.get_variable(f"v{i}", initializer=x) for i, (name, x) in enumerate(stored.items())}
+        session.run(v1.global_variables_initializer())
+        path = v1.train.Saver(variables).save(session, str(tmp_path / "model"), global_step=7)
+    done = tool.run("convert", tmp_path / "m.keras", tmp_path / "out.keras", "--weights", path, "--strict", "none")
+    assert done.code == 0, str(done)
+    for text in ("missing 1, unused 1, reshaped 1, converted 1", f"converted: {wide} from float64 to float32", f"reshaped: {single} from (1, ",
+                 f"(variable '{renamed}'), similar to the unused {renamed}s"):
+        assert text in done.err, str(done)
+    for before, after in zip(weights, keras.models.load_model(tmp_path / "out.keras").weights, strict=True):
+        np.testing.assert_allclose(after.numpy(), before.numpy() + (before.path != renamed), rtol=1e-6)
+    assert renamed in tool.refused("convert", tmp_path / "m.keras", tmp_path / "no.keras", "--weights", path, code=1)
+
+
 def two_keras(k):
     layers = k.layers
     image, sequence = k.Input((4, 4, 2)), k.Input((5, 3))
