@@ -2,6 +2,8 @@
 // datasets have them.
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -77,15 +79,14 @@ Tensors serialize_sparse(const Step& step, const Tensors& inputs, RunContext&) {
   return {Tensor::strings({serialized(inputs[0]), serialized(inputs[1]), serialized(inputs[2])}, Shape{3})};
 }
 
-// Each row of the first axis by itself.
-Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContext& context) {
+// Each row of the first axis by itself: its indices, values and shape.
+std::vector<std::array<Tensor, kParts>> rows_of(const Tensors& inputs, RunContext& context) {
   const Sparse all = sparse_of(inputs[0], inputs[1], inputs[2]);
   const std::size_t rank = all.shape.size();
   if (rank < 2) throw_invalid_argument("the rank of the sparse tensor must be at least 2");
   const std::int64_t rows = all.shape[0], count = inputs[1].dim(0);
   const Tensor shape = int64s(Ints(all.shape.begin() + 1, all.shape.end()), Shape{static_cast<std::int64_t>(rank) - 1});
-  std::vector<std::string> out;
-  Tensors variants;
+  std::vector<std::array<Tensor, kParts>> out;
   std::int64_t next = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
     context.budget.count_iteration();
@@ -97,39 +98,35 @@ Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContex
     }
     const Tensor values =
         ops::call1("Slice", {all.values, int64s({first}, Shape{1}), int64s({next - first}, Shape{1})});
-    const Tensor places = int64s(indices, Shape{next - first, static_cast<std::int64_t>(rank) - 1});
-    if (as_variants(step)) {
-      variants.push_back(triple_of_variants(places, values, shape));
-      continue;
-    }
-    for (const Tensor& part : {places, values, shape}) out.push_back(serialized(part));
+    out.push_back({int64s(indices, Shape{next - first, static_cast<std::int64_t>(rank) - 1}), values, shape});
   }
   if (next != count) throw_invalid_argument("the indices must be within the shape and in the order of their rows");
-  if (as_variants(step)) return {ops::variants(variants)};
-  return {Tensor::strings(std::move(out), Shape{rows, static_cast<std::int64_t>(kParts)})};
+  return out;
 }
 
-// Tensors of one rank become one with the axes of `serialized_sparse`, except its last, in front of theirs.
-Tensors deserialize_sparse(const Step& step, const Tensors& inputs, RunContext&) {
-  const Shape& given = inputs[0].shape();
-  if (given.rank() < 1 || given[-1] != static_cast<std::int64_t>(kParts))
-    throw_invalid_argument(fmt::format("serialized_sparse must end with an axis of 3, found {}", given.to_string()));
-  const bool variant = inputs[0].dtype() == DType::kVariant;
-  Tensors scalars;
-  if (variant) collect_scalars(inputs[0], scalars);
-  const auto part = [&](std::size_t i) {
-    return variant ? ops::parts_of(scalars[i])[0] : parsed(inputs[0].string_values()[i]);
-  };
-  const Ints outer(given.dims().begin(), given.dims().end() - 1);
-  const std::size_t count = (variant ? scalars.size() : inputs[0].string_values().size()) / kParts;
-  if (count == 0) throw_invalid_argument("serialized_sparse must hold at least one tensor");
+Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContext& context) {
+  const auto rows = rows_of(inputs, context);
+  if (as_variants(step)) {
+    Tensors variants;
+    for (const auto& [indices, values, shape] : rows) variants.push_back(triple_of_variants(indices, values, shape));
+    return {ops::variants(variants)};
+  }
+  std::vector<std::string> out;
+  for (const auto& row : rows) {
+    for (const Tensor& part : row) out.push_back(serialized(part));
+  }
+  return {Tensor::strings(std::move(out), Shape{static_cast<std::int64_t>(rows.size()), kParts})};
+}
+
+// Sparse tensors of one rank as one, with the axes `outer` in front of theirs.
+Tensors joined(const std::vector<Sparse>& all, const Ints& outer, DType dtype) {
   Ints indices, shape;
   Tensors values;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Sparse each = sparse_of(part(i * kParts), part(i * kParts + 1), part(i * kParts + 2));
-    if (each.values.dtype() != step.attr<DType>("dtype"))
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Sparse& each = all[i];
+    if (each.values.dtype() != dtype)
       throw_invalid_argument(fmt::format("the values of sparse tensor {} are {}, expected {}", i,
-                                         dtype_name(each.values.dtype()), dtype_name(step.attr<DType>("dtype"))));
+                                         dtype_name(each.values.dtype()), dtype_name(dtype)));
     if (i == 0) shape.assign(each.shape.size(), 0);
     if (shape.size() != each.shape.size())
       throw_invalid_argument(
@@ -149,8 +146,84 @@ Tensors deserialize_sparse(const Step& step, const Tensors& inputs, RunContext&)
   shape.insert(shape.begin(), outer.begin(), outer.end());
   const auto rank = static_cast<std::int64_t>(shape.size());
   values.push_back(Tensor::scalar<std::int32_t>(0));
-  const Tensor all = count == 1 ? values[0] : ops::call1("ConcatV2", values);
-  return {int64s(indices, Shape{all.dim(0), rank}), all, int64s(shape, Shape{rank})};
+  const Tensor together = all.size() == 1 ? values[0] : ops::call1("ConcatV2", values);
+  return {int64s(indices, Shape{together.dim(0), rank}), together, int64s(shape, Shape{rank})};
+}
+
+// Tensors of one rank become one with the axes of `serialized_sparse`, except its last, in front of theirs.
+Tensors deserialize_sparse(const Step& step, const Tensors& inputs, RunContext&) {
+  const Shape& given = inputs[0].shape();
+  if (given.rank() < 1 || given[-1] != static_cast<std::int64_t>(kParts))
+    throw_invalid_argument(fmt::format("serialized_sparse must end with an axis of 3, found {}", given.to_string()));
+  const bool variant = inputs[0].dtype() == DType::kVariant;
+  Tensors scalars;
+  if (variant) collect_scalars(inputs[0], scalars);
+  const auto part = [&](std::size_t i) {
+    return variant ? ops::parts_of(scalars[i])[0] : parsed(inputs[0].string_values()[i]);
+  };
+  const Ints outer(given.dims().begin(), given.dims().end() - 1);
+  const std::size_t count = (variant ? scalars.size() : inputs[0].string_values().size()) / kParts;
+  if (count == 0) throw_invalid_argument("serialized_sparse must hold at least one tensor");
+  std::vector<Sparse> all;
+  for (std::size_t i = 0; i < count; ++i)
+    all.push_back(sparse_of(part(i * kParts), part(i * kParts + 1), part(i * kParts + 2)));
+  return joined(all, outer, step.attr<DType>("dtype"));
+}
+
+// ---- sparse tensors that are kept under a number -----------------------------------------------------------------
+// Thread-safe.
+class SparseTensors final : public Resource {
+ public:
+  std::string resource_name() const override { return "SparseTensorsMap"; }
+
+  std::int64_t put(const std::array<Tensor, kParts>& parts) {
+    const std::lock_guard lock(mutex_);
+    constexpr std::size_t kMost = 1 << 20;
+    if (kept_.size() >= kMost) throw_resource_exhausted("sparse tensors are put into a map and not taken out");
+    kept_.emplace(next_, parts);
+    return next_++;
+  }
+  std::array<Tensor, kParts> take(std::int64_t handle) {
+    const std::lock_guard lock(mutex_);
+    const auto found = kept_.extract(handle);
+    if (found.empty()) throw_invalid_argument(fmt::format("Unable to find SparseTensor: {} in map", handle));
+    return found.mapped();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::int64_t next_ = 0;
+  std::map<std::int64_t, std::array<Tensor, kParts>> kept_;
+};
+
+SparseTensors& map_of(const Step& step, RunContext& context) {
+  const std::string& shared = step.attr<std::string>("shared_name");
+  const std::string name =
+      fmt::format("{}/{}", step.attr<std::string>("container"), shared.empty() ? step.node->name : shared);
+  return dynamic_cast<SparseTensors&>(
+      *context.resources.find_or_put("sparse tensors", name, [] { return std::make_shared<SparseTensors>(); }));
+}
+
+Tensors add_sparse(const Step& step, const Tensors& inputs, RunContext& context) {
+  sparse_of(inputs[0], inputs[1], inputs[2]);
+  return {Tensor::scalar(map_of(step, context).put({inputs[0], inputs[1], inputs[2]}))};
+}
+
+Tensors add_many_sparse(const Step& step, const Tensors& inputs, RunContext& context) {
+  Ints handles;
+  for (const auto& row : rows_of(inputs, context)) handles.push_back(map_of(step, context).put(row));
+  return {int64s(handles, Shape{static_cast<std::int64_t>(handles.size())})};
+}
+
+Tensors take_many_sparse(const Step& step, const Tensors& inputs, RunContext& context) {
+  if (inputs[0].rank() != 1 || inputs[0].num_elements() == 0)
+    throw_invalid_argument("sparse_handles must be a vector with at least one number");
+  std::vector<Sparse> all;
+  for (const std::int64_t handle : inputs[0].to_vector<std::int64_t>()) {
+    const auto [indices, values, shape] = map_of(step, context).take(handle);
+    all.push_back(sparse_of(indices, values, shape));
+  }
+  return joined(all, {static_cast<std::int64_t>(all.size())}, step.attr<DType>("dtype"));
 }
 
 }  // namespace
@@ -159,6 +232,9 @@ ExecutorOp find_sparse_serialization(std::string_view op) {
   if (op == "SerializeSparse") return serialize_sparse;
   if (op == "SerializeManySparse") return serialize_many_sparse;
   if (op == "DeserializeSparse" || op == "DeserializeManySparse") return deserialize_sparse;
+  if (op == "AddSparseToTensorsMap") return add_sparse;
+  if (op == "AddManySparseToTensorsMap") return add_many_sparse;
+  if (op == "TakeManySparseFromTensorsMap") return take_many_sparse;
   return nullptr;
 }
 

@@ -92,24 +92,25 @@ Tensors reduce_join(const Call& call) {
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+// At most `limit` times from the left, 0: not at all, less: everywhere.
 std::vector<std::string> split_text(const std::string& text, const std::string& separator, std::int64_t limit) {
+  if (limit == 0) return {text};
   Strings parts;
   std::size_t at = 0;
-  const auto full = [&] { return limit >= 0 && static_cast<std::int64_t>(parts.size()) >= limit; };
-  if (separator.empty()) {  // runs of blanks
-    while (at < text.size()) {
+  const auto full = [&] { return static_cast<std::int64_t>(parts.size()) == limit; };
+  if (separator.empty()) {  // runs of blanks; what is behind the last one remains, even if nothing is
+    const auto skip_blanks = [&] {
       while (at < text.size() && is_blank(text[at])) ++at;
-      if (at == text.size()) break;
+    };
+    for (skip_blanks(); at < text.size(); skip_blanks()) {
       std::size_t end = at;
-      if (full()) {
-        end = text.size();
-        while (end > at && is_blank(text[end - 1])) --end;
-      } else {
-        while (end < text.size() && !is_blank(text[end])) ++end;
-      }
+      while (end < text.size() && !is_blank(text[end])) ++end;
       parts.push_back(text.substr(at, end - at));
-      at = full() && end == text.size() ? text.size() : end;
-      if (end == text.size()) break;
+      at = end;
+      if (!full()) continue;
+      skip_blanks();
+      parts.push_back(text.substr(at));
+      break;
     }
     return parts;
   }
@@ -158,7 +159,7 @@ Tensors split_v1(const Call& call) {
         parts.back().push_back(c);
       }
     }
-    if (delimiters.empty() || call.attr<bool>("skip_empty")) std::erase(parts, "");
+    if (text.empty() || delimiters.empty() || call.attr<bool>("skip_empty")) std::erase(parts, "");
     rows.push_back(std::move(parts));
   }
   return as_sparse(rows);
@@ -204,7 +205,11 @@ Tensors substr(const Call& call) {
     const std::int64_t given = positions[i], n = lengths[i];
     if (given > size || given < -size)
       throw_invalid_argument(fmt::format("pos {} out of range for a string of {} units", given, size));
-    const std::int64_t begin = given < 0 ? given + size : given, end = n < 0 || n > size - begin ? size : begin + n;
+    // A negative length is that of the rest in bytes, and in characters none.
+    if (characters && n < 0 && given < 0)
+      throw_invalid_argument(fmt::format("pos {} out of range with a length of {}", given, n));
+    const std::int64_t begin = given < 0 ? given + size : given,
+                       end = n < 0 ? (characters ? begin : size) : (n > size - begin ? size : begin + n);
     out.push_back(text.substr(starts[static_cast<std::size_t>(begin)],
                               starts[static_cast<std::size_t>(end)] - starts[static_cast<std::size_t>(begin)]));
   }

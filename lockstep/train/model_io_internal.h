@@ -24,8 +24,8 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix);
 // Reads the weights, and the optimizer's state when compiled and there is any, from a checkpoint that was
 // written from the model itself, from Checkpoint(model=…, optimizer=…) or by tf-keras, or from a SavedModel's
 // folder. Throws NotFound when no weight of the model is in the file, InvalidArgument with the report when the
-// checkpoint is less complete than `strict` asks for, and as Checkpoint::restore; nothing has changed then. Unlike there,
-// values are reshaped and converted where that keeps their elements; the report lists them.
+// checkpoint is less complete than `strict` asks for, and as Checkpoint::restore; nothing has changed then. Unlike
+// there, values are reshaped and converted where that keeps their elements; the report lists them.
 RestoreReport read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix,
                                     Strictness strict = Strictness::kModel);
 

@@ -299,4 +299,30 @@ def not_finite():
     return out
 
 
-GROUPS = {f.__name__: seeded(f) for f in (rare, stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices, messages, resized_levels, learned, not_finite)}
+def kept_sparse():
+    """Sparse tensors kept under numbers and taken out again, in another order."""
+    indices, values = int64([[0, 1, 1], [0, 2, 0], [2, 0, 3], [2, 2, 2]]), floats(4)
+    handles = R.AddManySparseToTensorsMap(sparse_indices=indices, sparse_values=values, sparse_shape=int64([3, 3, 4]), shared_name="many")
+    out = parts("taken", R.TakeManySparseFromTensorsMap(sparse_handles=tf.gather(handles, [2, 0, 1]), dtype=tf.float32, shared_name="many"))
+    singles = []
+    for i, shape in enumerate([[4, 1], [2, 5]]):
+        with tf.control_dependencies(singles):
+            singles.append(R.AddSparseToTensorsMap(sparse_indices=int64([[i, 0]]), sparse_values=["a", "b"][i:i + 1], sparse_shape=int64(shape), shared_name="one"))
+    return out | parts("words", R.TakeManySparseFromTensorsMap(sparse_handles=tf.stack(singles), dtype=tf.string, shared_name="one"))
+
+
+def splits():
+    """Text split a number of times, at blanks and at words, and parts of text with lengths below zero."""
+    words, out = tf.constant([b"", b"a", b" a  b c ", b"a,b,,c", b"hello world, x ", b"\xc3\xa4\xe2\x82\xac x"]), {}
+    for i, separator in enumerate([b"", b" ", b",", b"o w", b"\xc3\xa4"]):
+        for most in (-1, 0, 1, 2):
+            out |= parts(f"split_{i}_{most}".replace("-", "m"), R.StringSplitV2(input=words, sep=separator, maxsplit=most))
+        for skip in (False, True):
+            out |= parts(f"old_{i}_{skip}", R.StringSplit(input=words, delimiter=separator, skip_empty=skip))
+    for unit in ("BYTE", "UTF8_CHAR"):
+        for length in (-1, 0, 2, 9):
+            out[f"part_{unit}_{length}".replace("-", "m")] = R.Substr(input=words[2:], pos=2, len=length, unit=unit)
+    return out
+
+
+GROUPS = {f.__name__: seeded(f) for f in (rare, stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices, messages, resized_levels, learned, not_finite, kept_sparse, splits)}
