@@ -233,7 +233,6 @@ COMPILED = [
     ("m.keras", False, lambda: O2.SGD(0.1, momentum=0.5, clipnorm=0.1, clipvalue=0.02), lambda: tf_keras.losses.Huber(0.3),
      lambda: ["MAE", "AUC", M2.MeanRelativeError([1.0, 0.5, 2.0])]),
     ("m.keras", False, lambda: O2.legacy.Adagrad(0.1, clipnorm=0.1, clipvalue=0.02), lambda: "mse", lambda: ["acc", "Precision", "mse"]),
-    ("m.keras", True, lambda: O2.SGD(0.1), lambda: tf_keras.losses.CategoricalFocalCrossentropy([0.1, 0.2, 0.7]), lambda: ["mse"]),
     ("served", True, lambda: O2.legacy.Nadam(0.02), lambda: tf_keras.losses.CosineSimilarity(axis=0), lambda: ["hinge"]),
 ]
 

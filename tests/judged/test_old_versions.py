@@ -191,6 +191,19 @@ def test_metrics_that_leave_classes_out(module, tmp_path):
     assert ours == pytest.approx(model.evaluate(x, y, sample_weight=weights, batch_size=4, verbose=0, return_dict=True), rel=1e-5)
 
 
+@pytest.mark.parametrize("module", [tf_keras, keras])
+def test_a_factor_for_each_class(module, tmp_path):
+    rng = tool.generator("old", "factors")
+    model = module.Sequential([module.Input((5,)), module.layers.Dense(3, "softmax")])
+    model.compile("sgd", module.losses.CategoricalFocalCrossentropy([0.1, 0.2, 0.7]))
+    name = "m.h5" if module is tf_keras else "m.keras"
+    model.save(tmp_path / name)
+    x, y = rng.normal(0, 1, (12, 5)).astype("float32"), np.eye(3, dtype="float32")[rng.integers(0, 3, 12)]
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+    ours = json.loads(tool.ok("evaluate", tmp_path / name, "--data", tmp_path / "d.npz", "--json"))["loss"]
+    assert ours == pytest.approx(model.evaluate(x, y, verbose=0), rel=1e-5)
+
+
 @pytest.mark.parametrize("layer", ["Multiply", "Maximum", "Minimum"])
 def test_merged_masks_change_no_values_in_training(layer, tmp_path):
     rng = tool.generator("old", layer)
