@@ -62,6 +62,7 @@ Json as_json(const Artifact& artifact) {
                                            {"outputs", signature_json(signature.outputs)},
                                            {"method", signature.method}};
     }
+    if (!artifact.saved_model->init_ops.empty()) out["init_op"] = artifact.saved_model->init_ops.front();
     out["functions"] = Json::object();
     for (const auto& function : artifact.saved_model->functions) out["functions"][function.name] = function.traces;
   }
@@ -96,6 +97,7 @@ void print_signatures(const formats::SavedModelInfo& model) {
     print("in", signature.inputs);
     print("out", signature.outputs);
   }
+  for (const std::string& name : model.init_ops) print_line("init op    {}", name);
   for (const auto& function : model.functions) {
     for (const std::string& arguments : function.traces) print_line("function   {}({})", function.name, arguments);
   }

@@ -202,6 +202,21 @@ void add_keras_model(SavedModelInfo& info, const std::string& directory, const t
 
 }  // namespace
 
+std::vector<std::string> init_ops_of(const tensorflow::MetaGraphDef& graph) {
+  constexpr char kKey[] = "__saved_model_init_op";
+  if (const auto signature = graph.signature_def().find(kKey); signature != graph.signature_def().end()) {
+    const auto output = signature->second.outputs().find(kKey);
+    if (output != signature->second.outputs().end()) return {output->second.name()};
+  }
+  for (const char* collection : {"saved_model_main_op", "legacy_init_op"}) {
+    const auto found = graph.collection_def().find(collection);
+    if (found == graph.collection_def().end()) continue;
+    const auto& names = found->second.node_list().value();
+    return {names.begin(), names.end()};
+  }
+  return {};
+}
+
 SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files) {
   const std::string path = io::join_path(directory, "saved_model.pb");
   const auto file = files.map(path);
@@ -231,6 +246,7 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
             [](const auto& a, const auto& b) { return a.name < b.name; });
   info.functions = functions_of(graph.object_graph_def());
   for (const auto& asset : graph.asset_file_def()) info.assets.push_back(asset.filename());
+  info.init_ops = init_ops_of(graph);
   info.requirements = requirements_of(graph.graph_def(), graph.meta_info_def().stripped_default_attrs());
   const auto& objects = graph.object_graph_def().nodes();
   const auto& ops = info.requirements.ops;

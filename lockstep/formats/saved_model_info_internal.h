@@ -11,6 +11,10 @@
 #include "lockstep/formats/tensor_data.h"
 #include "lockstep/io/file_system.h"
 
+namespace tensorflow {
+class MetaGraphDef;
+}
+
 namespace lockstep::formats {
 
 struct SignatureTensor {
@@ -50,6 +54,7 @@ struct SavedModelInfo {
   std::vector<SignatureInfo> signatures;             // sorted by name
   std::vector<FunctionInfo> functions;               // sorted by name
   std::vector<std::string> assets;                   // file names below assets/ that the graph asks for
+  std::vector<std::string> init_ops;                 // nodes that are run once the variables have their values
   bool has_objects = false;                          // a TensorFlow 2 file with its object graph
   bool needs_variables = false;                      // its variables are read from variables/variables.index
   bool has_variables = false;                        // variables/variables.index is there
@@ -60,6 +65,9 @@ struct SavedModelInfo {
 
 // Throws NotFound without saved_model.pb, DataLoss when it cannot be parsed or holds no meta graph.
 SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files = io::posix_file_system());
+
+// The nodes that a MetaGraph names as its init op or main op; a valid one names at most one.
+std::vector<std::string> init_ops_of(const tensorflow::MetaGraphDef& graph);
 
 struct FrozenGraphInfo {
   std::vector<TensorInfo> placeholders;

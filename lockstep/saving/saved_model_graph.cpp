@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/formats/proto/variable.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
+#include "lockstep/formats/saved_model_info_internal.h"
 #include "lockstep/graph/effects_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/io/file_system.h"
@@ -188,22 +189,12 @@ class GraphLoader {
   }
 
   void run_init_op() {
-    std::string name;
-    const auto signature = state_.meta->signature_def().find(kInitOp);
-    if (signature != state_.meta->signature_def().end()) {
-      const auto output = signature->second.outputs().find(kInitOp);
-      if (output != signature->second.outputs().end()) name = output->second.name();
-    }
-    for (const char* collection : {"saved_model_main_op", "legacy_init_op"}) {
-      const auto found = state_.meta->collection_def().find(collection);
-      if (!name.empty() || found == state_.meta->collection_def().end()) continue;
-      if (found->second.node_list().value_size() != 1) {
-        throw_failed_precondition(fmt::format("{}: the collection {} must name one node", state_.path, collection));
-      }
-      name = found->second.node_list().value(0);
-    }
-    if (!name.empty()) {
-      run_target(name, {}, {});
+    const std::vector<std::string> names = formats::init_ops_of(*state_.meta);
+    if (names.size() > 1)
+      throw_failed_precondition(
+          fmt::format("{}: the graph must name one init op, found {}", state_.path, names.size()));
+    if (!names.empty()) {
+      run_target(names[0], {}, {});
       return;
     }
     for (const tensorflow::VariableDef& def : variables_in("local_variables"))

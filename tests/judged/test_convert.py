@@ -210,6 +210,7 @@ def test_inspect_lists_what_a_graph_requires(tmp_path):
     assert found["ops"] == dict(collections.Counter(node.op for node in nodes if node.op not in functions))
     assert found["devices"] == sorted({node.device for node in nodes if node.device})
     assert found["producer"] == proto.versions.producer
+    assert found["init_op"] == loader_impl.parse_saved_model(str(tmp_path / "s")).meta_graphs[0].signature_def["__saved_model_init_op"].outputs["__saved_model_init_op"].name
     assert "ops        " in tool.ok("inspect", tmp_path / "s")
 
 
