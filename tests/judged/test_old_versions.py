@@ -191,10 +191,11 @@ def test_metrics_that_leave_classes_out(module, tmp_path):
     assert ours == pytest.approx(model.evaluate(x, y, sample_weight=weights, batch_size=4, verbose=0, return_dict=True), rel=1e-5)
 
 
+@pytest.mark.parametrize("activation", ["softmax", "sigmoid"])  # whose logits Keras 2 takes for those of softmax
 @pytest.mark.parametrize("module", [tf_keras, keras])
-def test_a_factor_for_each_class(module, tmp_path):
+def test_a_factor_for_each_class(module, activation, tmp_path):
     rng = tool.generator("old", "factors")
-    model = module.Sequential([module.Input((5,)), module.layers.Dense(3, "softmax")])
+    model = module.Sequential([module.Input((5,)), module.layers.Dense(3, activation)])
     model.compile("sgd", module.losses.CategoricalFocalCrossentropy([0.1, 0.2, 0.7]))
     name = "m.h5" if module is tf_keras else "m.keras"
     model.save(tmp_path / name)

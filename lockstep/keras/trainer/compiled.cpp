@@ -219,6 +219,18 @@ Compiled::Counted Compiled::counted_of(const Tensors& weights, std::size_t outpu
   return counted;
 }
 
+namespace {
+
+// The focal loss of Keras 2 takes the logits of any activation, also of sigmoid, for those of softmax.
+Tensor read_in_keras2(const losses::Loss& loss, const Tensor& output) {
+  if (loss.class_name() != "CategoricalFocalCrossentropy" || !output.logits().defined()) return output;
+  const Json config = loss.get_config();
+  const bool from_logits = config.value("from_logits", Json(false)) == Json(true);
+  return from_logits ? output.logits() : ops::softmax(output.logits(), static_cast<int>(config.value("axis", -1)));
+}
+
+}  // namespace
+
 std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
                                            const WholeBatch* whole) const {
   const Tensors targets = by_output(y, y_pred), outputs = y_pred.flatten(), weights = by_output(sample_weight, y_pred);
@@ -238,7 +250,8 @@ std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& 
       continue;
     }
     const auto [weight, mask] = counted_of(weights, item.output, output);
-    parts.push_back({item.loss->reduce(target, output, weight, mask), item.weight});
+    const Tensor read = model_.keras_version() < 3 ? read_in_keras2(*item.loss, output) : output;
+    parts.push_back({item.loss->reduce(target, read, weight, mask), item.weight});
   }
   return parts;
 }
