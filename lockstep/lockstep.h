@@ -10,6 +10,7 @@
 #include "lockstep/distribute/distribute.h"
 #include "lockstep/keras/backend.h"
 #include "lockstep/keras/callbacks/callbacks.h"
+#include "lockstep/keras/feature_space.h"
 #include "lockstep/keras/initializers/initializers.h"
 #include "lockstep/keras/keywords.h"
 #include "lockstep/keras/layers/aliases.h"
@@ -27,6 +28,7 @@
 #include "lockstep/keras/preprocessing/preprocessing.h"
 #include "lockstep/keras/utils.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/random/gamma.h"
 #include "lockstep/random/generator.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/random_images.h"
@@ -49,10 +51,12 @@ using lockstep::zip;
 namespace lockstep::ops {
 namespace linalg = lockstep::ops;
 namespace math = lockstep::ops;
+namespace audio = lockstep::audio;
 namespace image = lockstep::image;
 namespace io = lockstep::io;
 namespace lookup = lockstep::lookup;
 namespace ragged = lockstep::ragged;
+namespace signal = lockstep::signal;
 namespace sparse = lockstep::sparse;
 namespace nn = lockstep::nn;
 namespace strings = lockstep::strings;

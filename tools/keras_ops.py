@@ -126,8 +126,25 @@ def function_text(name, function, row, struct):
         pass_on = ", ".join([p.name for p in required] + [f"o.{p.name}" for p in optional])
         text += f"inline {several} {name}({', '.join([declared(p) for p in required] + [f'const {struct}& o'])}) {{\n" \
                 f"  return {name}({pass_on});\n}}\n"
-        return text
-    return "inline " + text
+    elif keyword_arguments(parameters, options):
+        text = "template <int = 0>\n" + text
+    else:
+        text = "inline " + text
+    # All arguments after the first by keyword.
+    if keyword_arguments(parameters, options):
+        text += f"inline {several} {name}({declared(parameters[0])}, const {capitals(name)}Keywords& o) {{\n" \
+                f"  return {name}({', '.join([parameters[0].name] + ['o.' + p.name for p in parameters[1:]])});\n}}\n"
+        fields = "".join(f"  {'OpArgument' if p in options else 'Operand'} {p.name} = "
+                         f"{'nullptr' if p.default is p.empty else default(p.default)};\n" for p in parameters[1:])
+        text = f"struct {capitals(name)}Keywords {{\n  FieldNamesOnly names_only = {{}};\n{fields}}};\n" + text
+    return text
+
+
+def keyword_arguments(parameters, options):
+    """Whether no struct of optional arguments has all that are usually given by keyword: one is required, or an operand."""
+    rest = parameters[1:]
+    return any(p.default is not p.empty and p not in options for p in rest) or \
+        any(p in options for p in rest) and any(p.default is p.empty for p in rest)
 
 
 def written():

@@ -27,6 +27,7 @@ class Leaves;
 class Shape;
 class ShapePart;
 class Tensor;
+class Values;
 struct Range;
 namespace ops {
 struct SliceSpec;
@@ -281,6 +282,9 @@ class Nested {
 
 template <typename T>
 struct Nested<T>::Entry {
+  Entry(std::string name, Nested value) : name(std::move(name)), value(std::move(value)) {}
+  // Numbers or texts in braces, of structures of tensors: {{"a", {1, 2}}, {"b", {3, 4}}}. See tensor/structure.h.
+  Entry(std::string name, std::initializer_list<Values> values);
   std::string name;
   Nested value;
 };

@@ -15,6 +15,9 @@ namespace lockstep::data {
 class TextLineDataset : public Dataset {
  public:
   explicit TextLineDataset(const std::vector<std::string>& filenames, const std::string& compression_type = "");
+  explicit TextLineDataset(const std::string& filename, const std::string& compression_type = "")
+      : TextLineDataset(std::vector<std::string>{filename}, compression_type) {}
+  explicit TextLineDataset(const char* filename) : TextLineDataset(std::string(filename)) {}
   // filenames: string scalars.
   explicit TextLineDataset(const Dataset& filenames, const std::string& compression_type = "");
 };

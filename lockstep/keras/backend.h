@@ -5,8 +5,11 @@
 
 namespace lockstep::keras::backend {
 
-double epsilon();                 // 1e-7
-std::string floatx();             // "float32"
+double epsilon();      // 1e-7
+std::string floatx();  // "float32", unless it was set
+// The dtype of layers made from now on, unless set_dtype_policy() has set one: "float16", "bfloat16", "float32" or
+// "float64". Throws InvalidArgument for another one.
+void set_floatx(const std::string& value);
 std::string image_data_format();  // "channels_last"
 std::string backend();            // "tensorflow"
 // Forgets the counters of automatic names and the generator behind seedless draws.

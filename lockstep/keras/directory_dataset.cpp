@@ -180,7 +180,7 @@ DirectoryDataset dataset_from_directory(const std::string& directory, const Dire
   } else {
     dataset = dataset.map([read](const Tensor& path) { return read(path.string_values()[0]); });
   }
-  if (o.batch_size) dataset = dataset.batch(*o.batch_size);
+  if (o.batch_size) dataset = o.pads_batches ? dataset.padded_batch(*o.batch_size) : dataset.batch(*o.batch_size);
   static_cast<data::Dataset&>(result) = dataset.prefetch(data::AUTOTUNE);
   return result;
 }

@@ -24,6 +24,7 @@ struct DirectoryOptions {
   std::optional<std::string> subset;
   bool follow_links = false;
   bool in_new_order_each_time = true;  // with shuffle
+  bool pads_batches = false;           // elements of different shapes get zeros
 };
 template <typename Options>
 DirectoryOptions directory_options(std::string function, std::vector<std::string_view> extensions, const Options& o) {

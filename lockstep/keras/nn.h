@@ -1,6 +1,13 @@
 // tf.nn: the functions of neural networks by TensorFlow's names.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "lockstep/distribute/average_loss.h"
 #include "lockstep/keras/activations.h"
 #include "lockstep/ops/functions.h"
@@ -20,16 +27,96 @@ using activations::softmax;
 using activations::softplus;
 using activations::softsign;
 using activations::tanh;
-using ops::avg_pool;
 using ops::bias_add;
-using ops::conv2d;
-using ops::conv2d_transpose;
-using ops::depthwise_conv2d;
 using ops::in_top_k;
 using ops::l2_loss;
-using ops::max_pool;
 using ops::moments;
 using ops::top_k;
+
+// Strides and sizes of windows: one number, height and width, or one for each of the four axes.
+class WindowArg {
+ public:
+  template <std::integral I>
+  WindowArg(I both) : values_{static_cast<std::int64_t>(both)} {}
+  WindowArg(std::initializer_list<std::int64_t> values) : values_(values) {}
+  WindowArg(ops::Ints values) : values_(std::move(values)) {}
+  // Height and width. Throws InvalidArgument for another number of values.
+  ops::Ints of_image(std::string_view data_format) const;
+
+ private:
+  ops::Ints values_;
+};
+// Arguments by name, in TensorFlow's order; where one is also given by position, that one counts.
+struct ConvKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg output_shape = {};  // conv2d_transpose only
+  WindowArg strides = 1;
+  std::string padding = "VALID";  // or "SAME"
+  std::string data_format = "NHWC";
+  WindowArg dilations = 1;
+};
+// x (batch, height, width, in); filters (height, width, in, out), of conv2d_transpose (height, width, out, in), of
+// depthwise_conv2d (height, width, in, multiplier).
+Tensor conv2d(const Tensor& input, const Tensor& filters, const ConvKeywords& o);
+Tensor depthwise_conv2d(const Tensor& input, const Tensor& filter, const ConvKeywords& o);
+Tensor conv2d_transpose(const Tensor& input, const Tensor& filters, const ConvKeywords& o);
+template <int = 0>
+Tensor conv2d(const Tensor& input, const Tensor& filters, const WindowArg& strides, const std::string& padding) {
+  return conv2d(input, filters, ConvKeywords{{}, {}, strides, padding});
+}
+template <int = 0>
+Tensor depthwise_conv2d(const Tensor& input, const Tensor& filter, const WindowArg& strides,
+                        const std::string& padding) {
+  return depthwise_conv2d(input, filter, ConvKeywords{{}, {}, strides, padding});
+}
+template <int = 0>
+Tensor conv2d_transpose(const Tensor& input, const Tensor& filters, const ShapeArg& output_shape,
+                        const WindowArg& strides, const std::string& padding = "SAME") {
+  return conv2d_transpose(input, filters, ConvKeywords{{}, output_shape, strides, padding});
+}
+struct PoolKeywords {
+  FieldNamesOnly names_only = {};
+  WindowArg ksize = 2;
+  WindowArg strides = 2;
+  std::string padding = "VALID";  // or "SAME"
+  std::string data_format = "NHWC";
+};
+Tensor max_pool2d(const Tensor& input, const PoolKeywords& o);
+Tensor avg_pool2d(const Tensor& input, const PoolKeywords& o);
+inline Tensor max_pool(const Tensor& input, const PoolKeywords& o) { return max_pool2d(input, o); }
+inline Tensor avg_pool(const Tensor& input, const PoolKeywords& o) { return avg_pool2d(input, o); }
+#define LOCKSTEP_POOL(function)                                                                                        \
+  template <int = 0>                                                                                                   \
+  Tensor function(const Tensor& input, const WindowArg& ksize, const WindowArg& strides, const std::string& padding) { \
+    return function(input, PoolKeywords{{}, ksize, strides, padding});                                                 \
+  }
+LOCKSTEP_POOL(max_pool2d)
+LOCKSTEP_POOL(avg_pool2d)
+LOCKSTEP_POOL(max_pool)
+LOCKSTEP_POOL(avg_pool)
+#undef LOCKSTEP_POOL
+
+struct AlphaKeywords {
+  FieldNamesOnly names_only = {};
+  double alpha = 0.2;
+};
+inline Tensor leaky_relu(const Tensor& features, const AlphaKeywords& o) { return ops::leaky_relu(features, o.alpha); }
+// The rows of a table.
+inline Tensor embedding_lookup(const Tensor& params, const Tensor& ids) { return ops::gather(params, ids); }
+// (x - mean) / sqrt(variance + variance_epsilon) * scale + offset; offset and scale may be undefined tensors.
+Tensor batch_normalization(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& offset,
+                           const Tensor& scale, double variance_epsilon);
+// Blocks of block_size × block_size pixels to channels, and back.
+Tensor depth_to_space(const Tensor& input, std::int64_t block_size);
+Tensor space_to_depth(const Tensor& input, std::int64_t block_size);
+// Zero with probability `rate`, else scaled by 1 / (1 - rate); numbers of tf.random.
+struct DropoutKeywords {
+  FieldNamesOnly names_only = {};
+  double rate = 0;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+Tensor dropout(const Tensor& x, const DropoutKeywords& o);
+inline Tensor dropout(const Tensor& x, double rate) { return dropout(x, DropoutKeywords{{}, rate}); }
 
 // x over its Euclidean length along the axes; the square of the length counts as at least epsilon.
 struct L2NormalizeKeywords {

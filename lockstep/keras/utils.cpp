@@ -84,6 +84,24 @@ Tensor img_to_array(const Tensor& img, DType dtype) {
   return ops::cast(img.rank() == 2 ? ops::expand_dims(img, -1) : img, dtype);
 }
 
+keras::Batch unpack_x_y_sample_weight(const keras::Structure& data) {
+  if (!data.is_list()) return {data, {}, {}};
+  const auto& parts = data.items();
+  if (parts.empty() || parts.size() > 3) {
+    throw_invalid_argument(fmt::format(
+        "unpack_x_y_sample_weight: found a list of {}, expected x, (x, y) or (x, y, sample_weight)", parts.size()));
+  }
+  keras::Batch batch{parts[0], {}, {}};
+  if (parts.size() > 1) batch.y = parts[1];
+  if (parts.size() > 2) batch.sample_weight = parts[2];
+  return batch;
+}
+keras::Structure pack_x_y_sample_weight(const keras::Structure& x, const keras::Structure& y,
+                                        const keras::Structure& sample_weight) {
+  if (!y.defined()) return x.is_leaf() ? x : keras::Structure::list({x});
+  return sample_weight.defined() ? keras::Structure::list({x, y, sample_weight}) : keras::Structure::list({x, y});
+}
+
 Tensor normalize(const Tensor& x, int axis, double order) {
   const Tensor numbers = is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat64);
   static_cast<void>(numbers.dim(axis));

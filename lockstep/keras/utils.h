@@ -11,6 +11,7 @@
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/data/dataset.h"
+#include "lockstep/keras/trainer/batches.h"
 #include "lockstep/random/seeds.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -57,6 +58,37 @@ inline Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
 }
 // An image as numbers of a dtype; (height, width) gets an axis of one channel. Throws InvalidArgument for other ranks.
 Tensor img_to_array(const Tensor& img, DType dtype = DType::kFloat32);
+
+struct LoadImageOptions {
+  FieldNamesOnly names_only = {};
+  std::string color_mode = "rgb";                                                   // or "rgba", "grayscale"
+  std::optional<std::pair<std::int64_t, std::int64_t>> target_size = std::nullopt;  // height, width
+  std::string interpolation = "nearest";  // "bilinear", "bicubic", "hamming", "box", "lanczos"
+  bool keep_aspect_ratio = false;         // the centre of images of another aspect ratio; else they are distorted
+};
+// An image (JPEG, PNG, BMP, GIF), uint8, (height, width, channels), which is a PIL image in Python; resized as PIL
+// does. Throws InvalidArgument for files that are not images and for options that do not fit.
+Tensor load_img(const std::string& path, const LoadImageOptions& options = {});
+struct ArrayToImageOptions {
+  FieldNamesOnly names_only = {};
+  bool scale = true;  // from 0 to 255; else the numbers are such
+};
+// An array (height, width, channels) as uint8. Throws InvalidArgument for another shape.
+Tensor array_to_img(const Tensor& x, const ArrayToImageOptions& options = {});
+struct SaveImageOptions {
+  FieldNamesOnly names_only = {};
+  std::string file_format = {};  // "png" or "jpeg"; default: by the path
+  bool scale = true;
+};
+void save_img(const std::string& path, const Tensor& x, const SaveImageOptions& options = {});
+
+// x, y and sample_weight of a batch, which may have one, two or three of them; the others are undefined leaves:
+// const auto [x, y, sample_weight] = unpack_x_y_sample_weight(data). Throws InvalidArgument for a longer list.
+keras::Batch unpack_x_y_sample_weight(const keras::Structure& data);
+inline keras::Batch unpack_x_y_sample_weight(const keras::Batch& data) { return data; }
+// x alone, or a list of x, y and, where it is given, sample_weight.
+keras::Structure pack_x_y_sample_weight(const keras::Structure& x, const keras::Structure& y = {},
+                                        const keras::Structure& sample_weight = {});
 
 struct TimeseriesOptions {
   FieldNamesOnly names_only = {};
@@ -144,6 +176,24 @@ struct ImageDatasetOptions {
 // same seed. Throws InvalidArgument for a folder without such files, for files that are not images, and for options
 // that do not fit.
 DirectoryDataset image_dataset_from_directory(const std::string& directory, const ImageDatasetOptions& options = {});
+
+struct AudioDatasetOptions {
+  std::string_view labels = "inferred";       // from the names of the folders; "": none
+  std::string_view label_mode = "int";        // as of TextDatasetOptions
+  std::vector<std::string> class_names = {};  // the folders in this order; default: all, sorted
+  std::optional<std::int64_t> batch_size = 32;
+  // Samples; longer sounds are cut, shorter ones get zeros. Default: those of the longest sound of the batch.
+  std::optional<std::int64_t> output_sequence_length = std::nullopt;
+  bool shuffle = true;
+  std::optional<std::int64_t> seed = std::nullopt;  // default: drawn from NumPy's global generator
+  std::optional<double> validation_split = std::nullopt;
+  std::optional<std::string> subset = std::nullopt;  // with validation_split: "training", "validation" or "both"
+  bool follow_links = false;
+};
+// The sounds (*.wav, 16 bits) of a folder that has a folder for each class: elements (sounds, labels), or sounds
+// without labels; sounds are float32, -1 … 1, (samples, channels). In Keras's order for the same seed. Throws as
+// text_dataset_from_directory.
+DirectoryDataset audio_dataset_from_directory(const std::string& directory, const AudioDatasetOptions& options = {});
 
 struct SplitOptions {
   // How much of the data: a part of all as a fraction, 0.8, or a number of samples, 80. One may be left out.

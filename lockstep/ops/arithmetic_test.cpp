@@ -100,7 +100,7 @@ TEST(Reductions, TopK) {
   const TopK best = top_k(f({1, 3, 3, 2, 3}), 3);
   EXPECT_EQ(best.indices.to_vector<std::int32_t>(), (I{1, 2, 4}));
   const Tensor p = Tensor::from_vector(F{.1f, .5f, .5f, .5f}, Shape{1, 4});
-  EXPECT_TRUE(in_top_k(p, i({3}), 1).item<bool>());
+  EXPECT_TRUE(in_top_k(i({3}), p, 1).item<bool>());
   EXPECT_EQ(sort(f({3, 1, 2})).to_vector<float>(), (F{1, 2, 3}));
 }
 

@@ -27,6 +27,12 @@ Tensor scalar_of(Number number, bool integer) {
 }  // namespace
 
 Tensor constant(const Values& values, DType dtype) { return Tensor(std::initializer_list<Values>{values}, dtype)[0]; }
+Tensor constant(const Values& values, const ConstantKeywords& keywords) {
+  const Tensor given = constant(values, keywords.dtype);
+  if (!keywords.shape.fully_known()) return given;
+  return given.num_elements() == 1 ? broadcast_to(reshape(given, Shape{}), keywords.shape)
+                                   : reshape(given, keywords.shape);
+}
 Tensor convert_to_tensor(const Tensor& value, DType dtype) {
   if (dtype == DType::kInvalid || value.dtype() == dtype) return value;
   throw_invalid_argument(fmt::format("convert_to_tensor: the tensor has dtype {}, {} was asked for; use ops::cast",
@@ -64,10 +70,15 @@ Tensor one_hot(std::int64_t index, std::int64_t depth, DType dtype) {
   return one_hot(Tensor::scalar(index), depth, dtype);
 }
 Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& keywords) {
+  if (depth < 0) throw_invalid_argument(fmt::format("one_hot: invalid depth: found {}, expected 0 or more", depth));
   return call1("OneHot",
                {indices, Tensor::scalar(static_cast<std::int32_t>(depth)), constant(keywords.on_value, keywords.dtype),
                 constant(keywords.off_value, keywords.dtype)},
                {{"axis", static_cast<std::int64_t>(keywords.axis)}});
+}
+Tensor range(const RangeKeywords& keywords) {
+  if (!keywords.limit) throw_invalid_argument("range requires limit");
+  return range(keywords.start, *keywords.limit, keywords.delta);
 }
 Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing) {
   if (indexing != "xy" && indexing != "ij")
@@ -201,7 +212,9 @@ Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<int> axis) {
   }
   return reshape(tile(expand_dims(data, at + 1), multiples), ShapeArg(extents));
 }
-Tensor repeat(const Tensor& x, const Ints& repeats, std::optional<int> axis) {
+Tensor repeat(const Tensor& x, const RepeatKeywords& keywords) {
+  const Ints& repeats = keywords.repeats;
+  const std::optional<int> axis = keywords.axis;
   if (repeats.size() == 1) return repeat(x, repeats[0], axis);
   if (!axis) return repeat(reshape(x, {-1}), repeats, 0);
   if (x.dim(*axis) != static_cast<std::int64_t>(repeats.size())) {
@@ -319,7 +332,7 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, std::st
 Tensor invert_permutation(const Tensor& x) { return call1("InvertPermutation", {x}); }
 
 Tensor bincount(const Tensor& x) {
-  return bincount(x, x.num_elements() == 0 ? 0 : reduce_max(x).item<std::int64_t>() + 1);
+  return cast(bincount(x, x.num_elements() == 0 ? 0 : reduce_max(x).item<std::int64_t>() + 1), DType::kInt32);
 }
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions, std::optional<std::int64_t> num_classes) {
   const std::int64_t classes =
@@ -338,5 +351,34 @@ Tensor clip_by_value(const Tensor& x, const ClipKeywords& keywords) {
   }
   return clip_by_value(x, *keywords.clip_value_min, *keywords.clip_value_max);
 }
+
+Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotKeywords& keywords) {
+  const std::vector<IntOrInts>& axes = keywords.axes;
+  if (axes.size() == 1 && axes[0].is_one()) return tensordot(a, b, static_cast<int>(axes[0][0]));
+  if (axes.size() != 2) {
+    throw_invalid_argument(fmt::format(
+        "tensordot: invalid axes: found {} entries, expected one number, or axes of a and of b", axes.size()));
+  }
+  return tensordot(a, b, std::pair<Ints, Ints>(axes[0], axes[1]));
+}
+Tensors dynamic_partition(const Tensor& data, const Tensor& partitions, std::int64_t num_partitions) {
+  return call("DynamicPartition", {data, partitions}, {{"num_partitions", num_partitions}});
+}
+Tensor dynamic_stitch(const Tensors& indices, const Tensors& data) {
+  Tensors inputs = indices;
+  inputs.insert(inputs.end(), data.begin(), data.end());
+  return call1("DynamicStitch", inputs, {{"N", static_cast<std::int64_t>(indices.size())}});
+}
+Tensor strided_slice(const Tensor& x, const Ints& begin, const Ints& end, const Ints& strides) {
+  if (begin.size() != end.size() || (!strides.empty() && strides.size() != begin.size())) {
+    throw_invalid_argument(fmt::format("strided_slice: found {} begins, {} ends and {} strides", begin.size(),
+                                       end.size(), strides.size()));
+  }
+  std::vector<SliceSpec> index;
+  for (std::size_t i = 0; i < begin.size(); ++i)
+    index.push_back(SliceSpec::range(begin[i], end[i], strides.empty() ? 1 : strides[i]));
+  return strided_slice(x, index);
+}
+Tensor ensure_shape(const Tensor& x, const Shape& shape) { return call1("EnsureShape", {x}, {{"shape", shape}}); }
 
 }  // namespace lockstep::ops

@@ -18,6 +18,14 @@ namespace lockstep::ops {
 // tf.constant of a number, a text, or a list: constant({{1, 2}, {3, 4}}, float16). Throws InvalidArgument for lists of
 // different lengths.
 Tensor constant(const Values& values, DType dtype = DType::kInvalid);
+struct ConstantKeywords {
+  FieldNamesOnly names_only = {};
+  DType dtype = DType::kInvalid;
+  Shape shape = Shape::unknown_rank();  // the values in this shape, or one value in all places
+};
+// Throws InvalidArgument for a shape of another number of elements.
+Tensor constant(const Values& values, const ConstantKeywords& keywords);
+
 // Of a tensor, which is what a NumPy array is here: the tensor, cast to the dtype; of a shape: a vector.
 template <typename T>
 requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
@@ -191,7 +199,7 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, std::st
 Tensor invert_permutation(const Tensor& x);
 
 // ---- counts --------------------------------------------------------------------------------------------
-// How often each number from 0 to the largest one comes.
+// How often each number from 0 to the largest one comes, int32.
 Tensor bincount(const Tensor& x);
 // (num_classes, num_classes): rows are labels, columns predictions; int32. Default: the largest number + 1.
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions,
@@ -203,9 +211,26 @@ Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, st
 // Each element, or each slice of an axis, `repeats` times, or each its own number of times. Without an axis, of all
 // elements in a row. Throws InvalidArgument for another number of repeats.
 Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<int> axis = std::nullopt);
-Tensor repeat(const Tensor& x, const Ints& repeats, std::optional<int> axis = std::nullopt);
+struct RepeatKeywords {
+  FieldNamesOnly names_only = {};
+  IntOrInts repeats = {};                  // where it is not given by position
+  std::optional<int> axis = std::nullopt;  // default: the elements of all axes
+};
+Tensor repeat(const Tensor& x, const RepeatKeywords& keywords);
+template <int = 0>
+Tensor repeat(const Tensor& x, const Ints& repeats, std::optional<int> axis = std::nullopt) {
+  return repeat(x, RepeatKeywords{{}, repeats, axis});
+}
 // The elements of the first axes where the mask, whose shape is known, is true.
 Tensor boolean_mask(const Tensor& x, const Tensor& mask);
+// The rows of each partition, in order: partitions[i] is that of row i.
+Tensors dynamic_partition(const Tensor& data, const Tensor& partitions, std::int64_t num_partitions);
+// merged[indices[m]] = data[m].
+Tensor dynamic_stitch(const Tensors& indices, const Tensors& data);
+// x[begin:end:strides] of all axes.
+Tensor strided_slice(const Tensor& x, const Ints& begin, const Ints& end, const Ints& strides = {});
+// x, whose shape is checked. Throws InvalidArgument for another one.
+Tensor ensure_shape(const Tensor& x, const Shape& shape);
 Tensor tensor_scatter_nd_update(const Tensor& x, const Tensor& indices, const Tensor& updates);
 Tensor tensor_scatter_nd_add(const Tensor& x, const Tensor& indices, const Tensor& updates);
 Tensor tensor_scatter_nd_sub(const Tensor& x, const Tensor& indices, const Tensor& updates);

@@ -145,11 +145,6 @@ Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescr
   return parse_example(serialized, features);
 }
 
-Tensor serialize_tensor(const Tensor& tensor) { return ops::call1("SerializeTensor", {tensor}); }
-Tensor parse_tensor(const Tensor& serialized, DType out_type) {
-  return ops::call1("ParseTensor", {serialized}, {{"out_type", out_type}});
-}
-
 struct TFRecordWriter::File {
   explicit File(const std::string& path) : file(path), exceptions(std::uncaught_exceptions()) {}
   AtomicFile file;

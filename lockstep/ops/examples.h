@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/image_functions.h"
 #include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
@@ -142,10 +143,6 @@ class FeatureDescription : public std::map<std::string, std::variant<FixedLenFea
 // The features of a serialized Example, or of a vector of them, by name.
 Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescription& features);
 Nested<Tensor> parse_example(const Tensor& serialized, const FeatureDescription& features);
-
-// A tensor as bytes (a TensorProto), and back. parse_tensor throws InvalidArgument for another dtype.
-Tensor serialize_tensor(const Tensor& tensor);
-Tensor parse_tensor(const Tensor& serialized, DType out_type);
 
 // Writes a TFRecord file, which appears when it is closed. Errors are those of io::AtomicFile.
 class TFRecordWriter {

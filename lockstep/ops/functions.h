@@ -23,6 +23,19 @@
 namespace lockstep::ops {
 
 using Ints = std::vector<std::int64_t>;
+// A number, or several in braces.
+class IntOrInts : public Ints {
+ public:
+  IntOrInts() = default;
+  template <std::integral I>
+  IntOrInts(I value) : Ints{static_cast<std::int64_t>(value)}, is_one_(true) {}
+  IntOrInts(std::initializer_list<std::int64_t> values) : Ints(values) {}
+  IntOrInts(Ints values) : Ints(std::move(values)) {}
+  bool is_one() const { return is_one_; }  // written as a number
+
+ private:
+  bool is_one_ = false;
+};
 // Which axes to reduce: 0, {0, 1}, Ints; nullopt: all of them.
 class Axes : public std::optional<Ints> {
  public:
@@ -253,7 +266,26 @@ Tensor gather(const Tensor& params, const Tensor& indices, int axis = 0, int bat
 Tensor gather_nd(const Tensor& params, const Tensor& indices);
 Tensor scatter_nd(const Tensor& indices, const Tensor& updates, const Tensor& shape);
 Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype = DType::kFloat32, int axis = -1);
-Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings, double value = 0);
+// Entries before and after those of each axis.
+using Paddings = std::vector<std::pair<std::int64_t, std::int64_t>>;
+struct PadKeywords {
+  FieldNamesOnly names_only = {};
+  Paddings paddings = {};              // where they are not given by position
+  std::string_view mode = "CONSTANT";  // or "REFLECT", "SYMMETRIC"
+  double constant_values = 0;
+};
+// Throws InvalidArgument for another mode.
+Tensor pad(const Tensor& x, const Paddings& paddings, const PadKeywords& keywords);
+inline Tensor pad(const Tensor& x, const PadKeywords& keywords) { return pad(x, keywords.paddings, keywords); }
+// Templates, because GCC would take {.paddings = p} for paddings.
+template <int = 0>
+Tensor pad(const Tensor& x, const Paddings& paddings, double constant_values = 0) {
+  return pad(x, paddings, PadKeywords{{}, {}, "CONSTANT", constant_values});
+}
+template <int = 0>
+Tensor pad(const Tensor& x, const Paddings& paddings, const char* mode, double constant_values = 0) {
+  return pad(x, paddings, PadKeywords{{}, {}, mode, constant_values});
+}
 Tensor mirror_pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings,
                   std::string_view mode);  // "REFLECT" or "SYMMETRIC"
 Tensor tile(const Tensor& x, const ShapeArg& multiples);
@@ -283,7 +315,7 @@ struct TopK {
   Tensor values, indices;
 };
 TopK top_k(const Tensor& x, std::int64_t k, bool sorted = true);  // of the last axis; indices int32
-Tensor in_top_k(const Tensor& predictions, const Tensor& targets, std::int64_t k);
+Tensor in_top_k(const Tensor& targets, const Tensor& predictions, std::int64_t k);
 Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);  // stable, int32
 Tensor bincount(const Tensor& x, std::int64_t size, const Tensor& weights = {}, bool binary = false);

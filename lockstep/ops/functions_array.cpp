@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -198,9 +199,16 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype, int axis)
                {indices, constant(static_cast<double>(depth), DType::kInt32), constant(1, dtype), constant(0, dtype)},
                {{"axis", static_cast<std::int64_t>(axis)}});
 }
-Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings, double value) {
-  if (value == 0) return call1("Pad", {x, paddings_tensor(paddings)});
-  return call1("PadV2", {x, paddings_tensor(paddings), constant(value, x.dtype())});
+Tensor pad(const Tensor& x, const Paddings& paddings, const PadKeywords& keywords) {
+  std::string mode(keywords.mode);
+  for (char& letter : mode) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  if (mode == "REFLECT" || mode == "SYMMETRIC") return mirror_pad(x, paddings, mode);
+  if (mode != "CONSTANT") {
+    throw_invalid_argument(fmt::format(
+        "pad: invalid mode: found '{}', expected \"CONSTANT\", \"REFLECT\" or \"SYMMETRIC\"", keywords.mode));
+  }
+  if (keywords.constant_values == 0) return call1("Pad", {x, paddings_tensor(paddings)});
+  return call1("PadV2", {x, paddings_tensor(paddings), constant(keywords.constant_values, x.dtype())});
 }
 Tensor mirror_pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings,
                   std::string_view mode) {

@@ -276,7 +276,7 @@ TopK top_k(const Tensor& x, std::int64_t k, bool sorted) {
   Tensors out = call("TopKV2", {x, constant(static_cast<double>(k), DType::kInt32)}, {{"sorted", sorted}});
   return {out[0], out[1]};
 }
-Tensor in_top_k(const Tensor& predictions, const Tensor& targets, std::int64_t k) {
+Tensor in_top_k(const Tensor& targets, const Tensor& predictions, std::int64_t k) {
   return call1("InTopKV2", {predictions, targets, constant(static_cast<double>(k), targets.dtype())});
 }
 

@@ -139,6 +139,10 @@ Tensor rot90(const Tensor& images, int k) {
     }
   });
 }
+Tensor extract_patches(const Tensor& images, const PatchesKeywords& o) {
+  return ops::call1("ExtractImagePatches", {images},
+                    {{"ksizes", o.sizes}, {"strides", o.strides}, {"rates", o.rates}, {"padding", o.padding}});
+}
 Tensor central_crop(const Tensor& images, double central_fraction) {
   if (!(central_fraction > 0 && central_fraction <= 1)) {
     throw_invalid_argument(
@@ -331,6 +335,10 @@ Tensor encode_jpeg(const Tensor& image, std::int64_t quality) {
   return ops::call1("EncodeJpeg", {image}, {{"quality", quality}});
 }
 Tensor encode_png(const Tensor& image) { return ops::call1("EncodePng", {image}); }
+Tensor serialize_tensor(const Tensor& tensor) { return ops::call1("SerializeTensor", {tensor}); }
+Tensor parse_tensor(const Tensor& serialized, DType out_type) {
+  return ops::call1("ParseTensor", {serialized}, {{"out_type", out_type}});
+}
 Tensor decode_raw(const Tensor& input_bytes, DType out_type) {
   return ops::call1("DecodeRaw", {input_bytes}, {{"out_type", out_type}});
 }

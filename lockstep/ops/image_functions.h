@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/shape_arg.h"
@@ -45,6 +47,46 @@ Tensor adjust_brightness(const Tensor& images, double delta);
 Tensor adjust_contrast(const Tensor& images, double contrast_factor);
 Tensor adjust_saturation(const Tensor& images, double saturation_factor);
 Tensor adjust_hue(const Tensor& images, double delta);
+// By name: central_crop(x, {.central_fraction = 0.5}), adjust_hue(x, {.delta = 0.1}).
+struct CentralCropKeywords {
+  FieldNamesOnly names_only = {};
+  double central_fraction = 1;
+};
+struct DeltaKeywords {
+  FieldNamesOnly names_only = {};
+  double delta = 0;
+};
+struct ContrastKeywords {
+  FieldNamesOnly names_only = {};
+  double contrast_factor = 1;
+};
+struct SaturationKeywords {
+  FieldNamesOnly names_only = {};
+  double saturation_factor = 1;
+};
+inline Tensor central_crop(const Tensor& images, const CentralCropKeywords& o) {
+  return central_crop(images, o.central_fraction);
+}
+inline Tensor adjust_brightness(const Tensor& images, const DeltaKeywords& o) {
+  return adjust_brightness(images, o.delta);
+}
+inline Tensor adjust_hue(const Tensor& images, const DeltaKeywords& o) { return adjust_hue(images, o.delta); }
+inline Tensor adjust_contrast(const Tensor& images, const ContrastKeywords& o) {
+  return adjust_contrast(images, o.contrast_factor);
+}
+inline Tensor adjust_saturation(const Tensor& images, const SaturationKeywords& o) {
+  return adjust_saturation(images, o.saturation_factor);
+}
+// Patches of a batch of images, (batch, rows, columns, height · width · channels). Each argument has four numbers, the
+// first and the last of which are 1.
+struct PatchesKeywords {
+  FieldNamesOnly names_only = {};
+  std::vector<std::int64_t> sizes = {};
+  std::vector<std::int64_t> strides = {};
+  std::vector<std::int64_t> rates = {1, 1, 1, 1};
+  std::string padding = "VALID";  // or "SAME"
+};
+Tensor extract_patches(const Tensor& images, const PatchesKeywords& o);
 Tensor adjust_gamma(const Tensor& images, double gamma = 1, double gain = 1);
 Tensor per_image_standardization(const Tensor& images);
 Tensor total_variation(const Tensor& images);  // of each image
@@ -106,6 +148,16 @@ inline Tensor decode_png(const Tensor& contents, const DecodeKeywords& keywords)
 }
 Tensor encode_jpeg(const Tensor& image, std::int64_t quality = 95);
 Tensor encode_png(const Tensor& image);
+// A tensor as bytes (a TensorProto), and back. parse_tensor throws InvalidArgument for another dtype.
+Tensor serialize_tensor(const Tensor& tensor);
+Tensor parse_tensor(const Tensor& serialized, DType out_type);
+struct OutTypeKeywords {
+  FieldNamesOnly names_only = {};
+  DType out_type = DType::kFloat32;
+};
+inline Tensor parse_tensor(const Tensor& serialized, const OutTypeKeywords& o) {
+  return parse_tensor(serialized, o.out_type);
+}
 // Numbers from the bytes of strings.
 Tensor decode_raw(const Tensor& input_bytes, DType out_type);
 struct CsvKeywords {

@@ -28,8 +28,19 @@ inline Tensor expand_dims(const Tensor& x, const OneAxisKeywords& keywords) { re
 inline Tensors split(const Tensor& x, int num, const OneAxisKeywords& keywords = {}) {
   return split(x, num, keywords.axis);
 }
-inline Tensors split(const Tensor& x, const Ints& sizes, const OneAxisKeywords& keywords = {}) {
+template <int = 0>
+Tensors split(const Tensor& x, const Ints& sizes, const OneAxisKeywords& keywords = {}) {
   return split(x, sizes, keywords.axis);
+}
+struct SplitKeywords {
+  FieldNamesOnly names_only = {};
+  IntOrInts num_or_size_splits = {};
+  int axis = 0;
+};
+inline Tensors split(const Tensor& x, const SplitKeywords& keywords) {
+  const IntOrInts& parts = keywords.num_or_size_splits;
+  return parts.is_one() ? split(x, static_cast<int>(parts[0]), keywords.axis)
+                        : split(x, static_cast<const Ints&>(parts), keywords.axis);
 }
 
 // Of functions that make tensors: zeros({2, 3}, {.dtype = int32}).
@@ -104,10 +115,6 @@ struct SliceKeywords {
 };
 inline Tensor slice(const Tensor& x, const SliceKeywords& keywords) { return slice(x, keywords.begin, keywords.size); }
 
-struct RepeatKeywords {
-  FieldNamesOnly names_only = {};
-  std::optional<int> axis = std::nullopt;  // default: the elements of all axes
-};
 inline Tensor repeat(const Tensor& x, std::int64_t repeats, const RepeatKeywords& keywords) {
   return repeat(x, repeats, keywords.axis);
 }
@@ -117,12 +124,80 @@ inline Tensor repeat(const Tensor& x, const Ints& repeats, const RepeatKeywords&
 
 struct OneHotKeywords {
   FieldNamesOnly names_only = {};
+  std::int64_t depth = -1;  // where it is not given by position; a missing one is an InvalidArgument
   double on_value = 1;
   double off_value = 0;
   int axis = -1;
   DType dtype = DType::kFloat32;
 };
 Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& keywords);
+inline Tensor one_hot(const Tensor& indices, const OneHotKeywords& keywords) {
+  return one_hot(indices, keywords.depth, keywords);
+}
+
+struct RangeKeywords {
+  FieldNamesOnly names_only = {};
+  Number start = 0;
+  std::optional<Number> limit = std::nullopt;  // a missing one is an InvalidArgument
+  Number delta = 1;
+};
+Tensor range(const RangeKeywords& keywords);
+
+struct SequenceMaskKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> maxlen = std::nullopt;
+  DType dtype = DType::kBool;
+};
+inline Tensor sequence_mask(const Tensor& lengths, const SequenceMaskKeywords& keywords) {
+  return sequence_mask(lengths, keywords.maxlen, keywords.dtype);
+}
+
+struct RollKeywords {
+  FieldNamesOnly names_only = {};
+  IntOrInts shift = {};
+  IntOrInts axis = {};
+};
+inline Tensor roll(const Tensor& x, const RollKeywords& keywords) {
+  return roll(x, static_cast<const Ints&>(keywords.shift), static_cast<const Ints&>(keywords.axis));
+}
+
+struct TopKKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t k = 1;
+  bool sorted = true;
+};
+inline TopK top_k(const Tensor& x, const TopKKeywords& keywords) { return top_k(x, keywords.k, keywords.sorted); }
+
+struct EyeKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> num_columns = std::nullopt;
+  DType dtype = DType::kFloat32;
+};
+inline Tensor eye(std::int64_t rows, const EyeKeywords& keywords) {
+  return eye(rows, keywords.num_columns, keywords.dtype);
+}
+
+// Axes of tensordot: a number, or axes of a and of b: {{1}, {0}}.
+struct TensordotKeywords {
+  FieldNamesOnly names_only = {};
+  std::vector<IntOrInts> axes = {};
+};
+// Throws InvalidArgument unless `axes` has one number or two lists.
+Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotKeywords& keywords);
+
+struct SegmentsKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_segments = 0;
+};
+#define LOCKSTEP_SEGMENTS(function)                                                                         \
+  inline Tensor function(const Tensor& data, const Tensor& segment_ids, const SegmentsKeywords& keywords) { \
+    return function(data, segment_ids, keywords.num_segments);                                              \
+  }
+LOCKSTEP_SEGMENTS(unsorted_segment_sum)
+LOCKSTEP_SEGMENTS(unsorted_segment_mean)
+LOCKSTEP_SEGMENTS(unsorted_segment_max)
+LOCKSTEP_SEGMENTS(unsorted_segment_min)
+#undef LOCKSTEP_SEGMENTS
 
 struct NormKeywords {
   FieldNamesOnly names_only = {};
@@ -153,6 +228,10 @@ LOCKSTEP_AS_TENSOR(atan2)
 #undef LOCKSTEP_AS_TENSOR
 #undef LOCKSTEP_WITH_NUMBER
 // The names of tf.math.
+template <typename A, typename B>
+Tensor divide_no_nan(const A& a, const B& b) {
+  return div_no_nan(a, b);
+}
 template <typename B>
 Tensor floordiv(const Tensor& a, const B& b) {
   return floor_div(a, b);

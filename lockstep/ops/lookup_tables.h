@@ -46,7 +46,7 @@ class HashTable {
   std::shared_ptr<State> state_;
 };
 
-// Throws InvalidArgument for a key with two values and for numbers of keys and values that differ.
+// Throws FailedPrecondition for a key with two values, InvalidArgument for numbers of keys and values that differ.
 class StaticHashTable : public HashTable {
  public:
   StaticHashTable(const KeyValueTensorInitializer& initializer, const FillValue& default_value);

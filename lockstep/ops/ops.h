@@ -1,6 +1,7 @@
 // The public operations: functions, operators, custom gradients, and the settings of their runtime.
 #pragma once
 
+#include "lockstep/ops/audio_functions.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/control_flow.h"
 #include "lockstep/ops/custom_gradient.h"

@@ -48,29 +48,43 @@ Tensor join(const std::vector<Text>& parts, std::string_view separator) {
   return ops::call1("StringJoin", std::span<const Tensor>(texts), {{"separator", std::string(separator)}});
 }
 Tensor join(const std::vector<Text>& parts, const JoinKeywords& keywords) { return join(parts, keywords.separator); }
-std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) {
+Parts::operator Tensor() const {
+  const std::size_t parts = empty() ? 0 : front().size();
+  std::vector<std::string> all;
+  for (const std::vector<std::string>& row : *this) {
+    if (row.size() != parts) {
+      throw_invalid_argument(
+          fmt::format("a tensor of texts in parts requires as many parts of each; found {} and {}", parts, row.size()));
+    }
+    all.insert(all.end(), row.begin(), row.end());
+  }
+  const auto columns = static_cast<std::int64_t>(parts);
+  return Tensor::strings(std::move(all),
+                         of_one_text_ ? Shape{columns} : Shape{static_cast<std::int64_t>(size()), columns});
+}
+Parts split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) {
   const Tensor texts = one_axis("split", x);
   const Tensors parts = ops::call("StringSplitV2", {texts, text(separator)}, {{"maxsplit", maxsplit}});
   const std::vector<std::int64_t> places = parts[0].to_vector<std::int64_t>();
   const std::vector<std::string>& words = parts[1].string_values();
   std::vector<std::vector<std::string>> rows(static_cast<std::size_t>(texts.dim(0)));
   for (std::size_t i = 0; i < words.size(); ++i) rows[static_cast<std::size_t>(places[2 * i])].push_back(words[i]);
-  return rows;
+  return {std::move(rows), x.rank() == 0};
 }
-std::vector<std::vector<std::string>> bytes_split(const Tensor& x) {
+Parts bytes_split(const Tensor& x) {
   std::vector<std::vector<std::string>> rows;
   for (const std::string& each : one_axis("bytes_split", x).string_values()) {
     rows.emplace_back();
     for (const char byte : each) rows.back().emplace_back(1, byte);
   }
-  return rows;
+  return {std::move(rows), x.rank() == 0};
 }
-std::vector<std::vector<std::string>> unicode_split(const Tensor& x, std::string_view input_encoding) {
+Parts unicode_split(const Tensor& x, std::string_view input_encoding) {
   if (input_encoding != "UTF-8")
     throw_invalid_argument(fmt::format("unicode_split: unknown encoding '{}', expected UTF-8", input_encoding));
   std::vector<std::vector<std::string>> rows;
   for (const std::string& each : one_axis("unicode_split", x).string_values()) rows.push_back(characters(each));
-  return rows;
+  return {std::move(rows), x.rank() == 0};
 }
 Tensor reduce_join(const Tensor& x, std::string_view separator) {
   return ops::call1("ReduceJoin", {x, ops::range(x.rank() - 1, -1, -1)}, {{"separator", std::string(separator)}});

@@ -1,6 +1,6 @@
 // tf.strings: functions of string tensors. Names, order of arguments and defaults are TensorFlow's; patterns are RE2's.
-// The results of splitting, ragged tensors in TensorFlow, are lists of lists; they take texts of one axis at most and
-// throw InvalidArgument for others.
+// The results of splitting, ragged tensors in TensorFlow, are lists of lists, which convert to tensors; they take texts
+// of one axis at most and throw InvalidArgument for others.
 #pragma once
 
 #include <concepts>
@@ -55,14 +55,56 @@ inline Tensor reduce_join(const Tensor& x, const ReduceJoinKeywords& o) {
 Tensor substr(const Tensor& x, const Tensor& pos, const Tensor& len, std::string_view unit = "BYTE");
 Tensor substr(const Tensor& x, int pos, int len, std::string_view unit = "BYTE");
 Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true);
+struct SubstrKeywords {
+  FieldNamesOnly names_only = {};
+  int pos = 0;
+  int len = 0;
+  std::string_view unit = "BYTE";
+};
+inline Tensor substr(const Tensor& x, const SubstrKeywords& o) { return substr(x, o.pos, o.len, o.unit); }
+struct ReplaceKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view pattern = "";
+  std::string_view rewrite = "";
+  bool replace_global = true;
+};
+inline Tensor regex_replace(const Tensor& x, const ReplaceKeywords& o) {
+  return regex_replace(x, o.pattern, o.rewrite, o.replace_global);
+}
 Tensor regex_full_match(const Tensor& x, std::string_view pattern);
+// The parts of one text or of each of several.
+class Parts : public std::vector<std::vector<std::string>> {
+ public:
+  Parts(std::vector<std::vector<std::string>> rows, bool of_one_text)
+      : vector(std::move(rows)), of_one_text_(of_one_text) {}
+  // Of one text a vector, of several a matrix. Throws InvalidArgument where their numbers of parts differ: RaggedTensor
+  // holds these.
+  operator Tensor() const;
+
+ private:
+  bool of_one_text_;
+};
 // The parts of each text between separators, at most maxsplit + 1 of them; "": words between white space.
-std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator = "",
-                                            std::int64_t maxsplit = -1);
-std::vector<std::vector<std::string>> bytes_split(const Tensor& x);
+Parts split(const Tensor& x, std::string_view separator = "", std::int64_t maxsplit = -1);
+template <std::convertible_to<std::string> Text>
+Tensor split(const Text& text, std::string_view separator = "", std::int64_t maxsplit = -1) {
+  return split(Tensor::strings({std::string(text)}, {}), separator, maxsplit);
+}
+struct SplitKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view sep = "";
+  std::int64_t maxsplit = -1;
+};
+inline Parts split(const Tensor& x, const SplitKeywords& o) { return split(x, o.sep, o.maxsplit); }
+Parts bytes_split(const Tensor& x);
 // The characters of each text, or of one text. Bytes that are not UTF-8, the only encoding, become U+FFFD. Throws
 // InvalidArgument for another encoding.
-std::vector<std::vector<std::string>> unicode_split(const Tensor& x, std::string_view input_encoding = "UTF-8");
+Parts unicode_split(const Tensor& x, std::string_view input_encoding = "UTF-8");
+struct EncodingKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view input_encoding = "UTF-8";
+};
+inline Parts unicode_split(const Tensor& x, const EncodingKeywords& o) { return unicode_split(x, o.input_encoding); }
 template <std::convertible_to<std::string> Text>
 Tensor unicode_split(const Text& text, std::string_view input_encoding = "UTF-8") {
   const std::vector<std::string> parts = unicode_split(Tensor::strings({std::string(text)}, {1}), input_encoding)[0];
@@ -76,6 +118,11 @@ std::vector<std::vector<std::string>> unicode_split(const Texts& texts, std::str
 // A number from 0 to num_buckets - 1 for each text, int64.
 Tensor to_hash_bucket_fast(const Tensor& x, std::int64_t num_buckets);
 Tensor to_number(const Tensor& x, DType out_type = DType::kFloat32);
+struct ToNumberKeywords {
+  FieldNamesOnly names_only = {};
+  DType out_type = DType::kFloat32;
+};
+inline Tensor to_number(const Tensor& x, const ToNumberKeywords& o) { return to_number(x, o.out_type); }
 Tensor as_string(const Tensor& x);
 
 }  // namespace lockstep::strings

@@ -207,4 +207,18 @@ Tensor categorical(const Tensor& logits, std::int64_t num_samples, const SeedOpt
   return draw("Multinomial", {logits, Tensor::scalar(static_cast<std::int32_t>(num_samples))}, o.seed);
 }
 
+Tensor gamma(const ShapeArg& shape, const GammaOptions& o) {
+  if (!o.alpha.defined()) throw_invalid_argument("gamma requires alpha");
+  const Tensor beta = cast(o.beta.defined() ? Tensor(o.beta) : Tensor::scalar(1.0F), o.dtype);
+  const Tensor alpha = cast(o.alpha, o.dtype) + zeros_like(beta);
+  const double tiny = o.dtype == DType::kFloat64   ? std::numeric_limits<double>::min()
+                      : o.dtype == DType::kFloat16 ? 0x1p-14
+                                                   : std::numeric_limits<float>::min();
+  return maximum(draw("RandomGamma", {shape_tensor(shape), alpha}, o.seed) / beta, tiny);
+}
+Tensor poisson(const ShapeArg& shape, const PoissonOptions& o) {
+  if (!o.lam.defined()) throw_invalid_argument("poisson requires lam");
+  return draw("RandomPoissonV2", {shape_tensor(shape), o.lam}, o.seed, {{"dtype", o.dtype}});
+}
+
 }  // namespace lockstep::ops::random

@@ -138,5 +138,41 @@ Tensor uniform(const ShapeArg& shape, const UniformOptions& options = {});
 Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype = DType::kFloat32);
 Tensor shuffle(const Tensor& value, const SeedOptions& options = {});
 Tensor categorical(const Tensor& logits, std::int64_t num_samples, const SeedOptions& options = {});
+struct CategoricalKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_samples = 1;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+inline Tensor categorical(const Tensor& logits, const CategoricalKeywords& o) {
+  return categorical(logits, o.num_samples, SeedOptions{{}, o.seed});
+}
+// A number or a tensor.
+class Parameter : public Tensor {
+ public:
+  Parameter() = default;
+  template <typename T>
+  requires std::is_arithmetic_v<T> Parameter(T number) : Tensor(Tensor::scalar(static_cast<float>(number))) {}
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Parameter(const T& tensor)
+      : Tensor(static_cast<Tensor>(tensor)) {}
+};
+// For each alpha and beta numbers of this shape: shape + the shape of alpha and beta.
+struct GammaOptions {
+  FieldNamesOnly names_only = {};
+  Parameter alpha = {};  // where it is not given by position
+  Parameter beta = {};   // default: 1
+  DType dtype = DType::kFloat32;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+Tensor gamma(const ShapeArg& shape, const GammaOptions& options);
+inline Tensor gamma(const ShapeArg& shape, double alpha) { return gamma(shape, GammaOptions{{}, alpha}); }
+struct PoissonOptions {
+  FieldNamesOnly names_only = {};
+  Parameter lam = {};  // where it is not given by position
+  DType dtype = DType::kFloat32;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+Tensor poisson(const ShapeArg& shape, const PoissonOptions& options);
+inline Tensor poisson(const ShapeArg& shape, double lam) { return poisson(shape, PoissonOptions{{}, lam}); }
 
 }  // namespace lockstep::ops::random

@@ -54,10 +54,29 @@ Tensor randint(const ShapeArg& shape, std::int64_t minval, std::int64_t maxval, 
 inline Tensor randint(const ShapeArg& shape, std::int64_t minval, std::int64_t maxval, const IntegerOptions& o = {}) {
   return randint(shape, minval, maxval, o.dtype, o.seed);
 }
+struct IntegerKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t minval = 0;
+  std::int64_t maxval = 0;
+  DType dtype = DType::kInt32;
+  Seed seed = {};
+};
+inline Tensor randint(const ShapeArg& shape, const IntegerKeywords& o) {
+  return randint(shape, o.minval, o.maxval, o.dtype, o.seed);
+}
 // num_samples class numbers for each row of logits (batch, classes).
 Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype, const Seed& seed = {});
 inline Tensor categorical(const Tensor& logits, std::int64_t num_samples, const IntegerOptions& o = {}) {
   return categorical(logits, num_samples, o.dtype, o.seed);
+}
+struct CategoricalKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_samples = 1;
+  DType dtype = DType::kInt32;
+  Seed seed = {};
+};
+inline Tensor categorical(const Tensor& logits, const CategoricalKeywords& o) {
+  return categorical(logits, o.num_samples, o.dtype, o.seed);
 }
 struct DropoutOptions {
   std::optional<Shape> noise_shape = std::nullopt;

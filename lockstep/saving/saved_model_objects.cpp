@@ -11,8 +11,8 @@
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/graph/effects_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
-#include "lockstep/graph/tables_internal.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/ops/table_resource_internal.h"
 #include "lockstep/saving/saved_model_state_internal.h"
 #include "lockstep/saving/saved_model_structure_internal.h"
 
@@ -470,7 +470,7 @@ class ObjectLoader final : public LoadedObjects {
       const int id = tables_[initialized_tables_];
       const auto* attribute = stored_attribute(id, "table");
       if (attribute && bundle_->contains(attribute->key + "-keys")) {
-        auto* table = dynamic_cast<graph::TableResource*>(values_[static_cast<std::size_t>(id)].resource_value().get());
+        auto* table = dynamic_cast<ops::TableResource*>(values_[static_cast<std::size_t>(id)].resource_value().get());
         if (table) {
           table->restore(Tensor::from_data(bundle_->read(attribute->key + "-keys")),
                          Tensor::from_data(bundle_->read(attribute->key + "-values")));

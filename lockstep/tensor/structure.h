@@ -23,6 +23,10 @@ class ShapePart : public Nested<Shape> {
   bool is_extent_ = false;
 };
 
+template <>
+inline Nested<Tensor>::Entry::Entry(std::string name, std::initializer_list<Values> values)
+    : name(std::move(name)), value(Tensor(values)) {}
+
 // Compiled once, in the library, instead of in every unit of a program.
 extern template class Nested<Tensor>;
 extern template class Nested<Shape>;

@@ -39,6 +39,13 @@ TEST(TablesTest, StaticAndMutableTablesLookUpWhatWasPutIn) {
   EXPECT_EQ(numbers(keys), (Numbers{8}));
   EXPECT_EQ(numbers(values), (Numbers{3}));
 
+  // Erased rows leave nothing behind, and an entry costs the same in a table of any size.
+  for (int i = 0; i < 20000; ++i) counts.insert(ls::constant({i}), ls::constant({1.0 * i}));
+  for (int i = 0; i < 20000; i += 2) counts.remove(ls::constant({i}));
+  EXPECT_EQ(counts.size(), 10000);
+  EXPECT_EQ(numbers(counts.lookup(ls::constant({0, 1, 19998, 19999}))), (Numbers{0.5, 1, 0.5, 19999}));
+  EXPECT_EQ(counts.export_all().first.shape(), (ls::Shape{10000}));
+
   // tf.lookup.StaticVocabularyTable(init, 4).lookup(["emerson", "lake", "palmer", "and", "king"]): 0, 1, 2, 4, 5.
   const ls::lookup::StaticVocabularyTable ids(
       {ls::constant({"emerson", "lake", "palmer"}), tf::cast(ls::constant({0, 1, 2}), ls::int64)}, 4);

@@ -142,7 +142,7 @@ TEST(TensorFlowFunctions, KeywordArguments) {
   EXPECT_EQ(ops::split(x, 2, {.axis = 1})[1].shape(), (ls::Shape{2, 1}));
   EXPECT_EQ(layers::Conv2D(3, {.kernel_size = 5, .padding = "same"}).get_config().at("kernel_size"),
             (ls::Json::array({5, 5})));
-  EXPECT_EQ(layers::Dense({.activation = "relu", .units = 3}).get_config().at("units"), 3);
+  EXPECT_EQ(layers::Dense({.units = 3, .activation = "relu"}).get_config().at("units"), 3);
   EXPECT_EQ(layers::Embedding({.input_dim = 3, .output_dim = 4}).get_config().at("output_dim"), 4);
   EXPECT_EQ(layers::MultiHeadAttention({.num_heads = 2, .key_dim = 4}).get_config().at("key_dim"), 4);
   const Tensor labels = {0, 1}, logits = {{1.0, 2.0}, {3.0, 1.0}};

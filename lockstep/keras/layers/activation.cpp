@@ -233,8 +233,7 @@ ActivationPtr layer_as_activation(const Json& object) {
 
 namespace lockstep::layers {
 
-LayerHandle Activation(ActivationArg activation, ActivationOptions options) {
-  options.activation = std::move(activation);
+LayerHandle Activation(ActivationOptions options) {
   return std::make_shared<keras::ActivationLayer>(std::move(options));
 }
 LayerHandle ReLU(ReLUOptions options) { return std::make_shared<keras::ReLULayer>(std::move(options)); }

@@ -1,18 +1,28 @@
 // keras.layers: activations as layers.
 #pragma once
 
+#include <concepts>
+
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/layers/core.h"
 
 namespace lockstep::layers {
 
 struct ActivationOptions {
+  FieldNamesOnly names_only = {};
   ActivationArg activation = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle Activation(ActivationArg activation, ActivationOptions options = {});
+LayerHandle Activation(ActivationOptions options);
+// A template, because GCC would take {.activation = "relu"} for an activation.
+template <std::convertible_to<ActivationArg> A = ActivationArg>
+LayerHandle Activation(const A& activation, ActivationOptions options = {}) {
+  options.activation = activation;
+  return Activation(std::move(options));
+}
 
 struct ReLUOptions {
   std::optional<keras::Number> max_value = std::nullopt;

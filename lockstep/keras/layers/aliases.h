@@ -1,5 +1,5 @@
 // The other names that Keras has for some layers, MaxPool2D, GlobalAvgPool2D, Convolution2D, and strides by position:
-// MaxPooling2D(3, 2, {.padding = "same"}), Conv2D(64, 3, 2).
+// MaxPooling2D(3, 2, {.padding = "same"}), Conv2D(64, 3, 2). InputLayer is Input, for the first place in a Sequential.
 #pragma once
 
 #include <utility>
@@ -8,6 +8,12 @@
 #include "lockstep/keras/layers/pooling.h"
 
 namespace lockstep::layers {
+
+template <std::convertible_to<Shape> S = Shape>
+Tensor InputLayer(const S& shape, const InputOptions& options = {}) {
+  return Input(shape, options);
+}
+inline Tensor InputLayer(const InputKeywords& keywords) { return Input(keywords); }
 
 #define LOCKSTEP_ALIAS(Alias, Class, Options) \
   inline LayerHandle Alias(Options options) { return Class(std::move(options)); }

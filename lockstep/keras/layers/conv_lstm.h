@@ -8,9 +8,9 @@ namespace lockstep::layers {
 // Windows: one number for all spatial axes, or one for each. "channels_first" is (batch, time, channels, spatial axes).
 struct ConvLSTMOptions {
   FieldNamesOnly names_only = {};
-  ActivationArg activation = "tanh";
   std::int64_t filters = 0;
   keras::Window kernel_size = {};
+  ActivationArg activation = "tanh";
   keras::Window strides = 1;
   std::string padding = "valid";  // or "same"; the convolution of the states is always "same"
   std::string data_format = {};

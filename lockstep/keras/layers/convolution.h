@@ -10,9 +10,9 @@ using keras::Window;
 
 struct ConvOptions {
   FieldNamesOnly names_only = {};
-  ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
+  ActivationArg activation = {};
   Window strides = 1;
   std::string padding = "valid";  // "valid", "same"; Conv1D also "causal"
   std::string data_format = {};
@@ -45,9 +45,9 @@ LOCKSTEP_FILTERS_BY_POSITION(Conv3D, ConvOptions)
 
 struct ConvTransposeOptions {
   FieldNamesOnly names_only = {};
-  ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
+  ActivationArg activation = {};
   Window strides = 1;
   std::string padding = "valid";
   keras::OptionalWindow output_padding = std::nullopt;
@@ -75,8 +75,8 @@ LOCKSTEP_FILTERS_BY_POSITION(Conv3DTranspose, ConvTransposeOptions)
 
 struct DepthwiseConvOptions {
   FieldNamesOnly names_only = {};
-  ActivationArg activation = {};
   Window kernel_size = {};
+  ActivationArg activation = {};
   Window strides = 1;
   std::string padding = "valid";
   std::int64_t depth_multiplier = 1;
@@ -102,9 +102,9 @@ LOCKSTEP_BY_POSITION(DepthwiseConv2D, DepthwiseConvOptions, Window, kernel_size)
 
 struct SeparableConvOptions {
   FieldNamesOnly names_only = {};
-  ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
+  ActivationArg activation = {};
   Window strides = 1;
   std::string padding = "valid";
   std::string data_format = {};

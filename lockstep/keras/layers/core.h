@@ -1,5 +1,5 @@
 // keras.layers: core layers. Options carry Keras's keyword names and defaults. Fields stand in the order of Keras's
-// signature, except that `activation` comes first in every class that has it.
+// signature, except that `activation` stands directly behind the arguments that have no default.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ using keras::LayerHandle;
 using regularizers::RegularizerArg;
 
 struct DenseOptions {
-  ActivationArg activation = {};
   std::int64_t units = 0;
+  ActivationArg activation = {};
   bool use_bias = true;
   InitializerArg kernel_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";
@@ -45,9 +45,9 @@ struct DenseOptions {
 LayerHandle Dense(std::int64_t units, DenseOptions options = {});
 
 struct EinsumDenseOptions {
-  ActivationArg activation = {};
   std::string equation = {};
   Json output_shape = nullptr;
+  ActivationArg activation = {};
   std::optional<std::string> bias_axes = std::nullopt;
   InitializerArg kernel_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";

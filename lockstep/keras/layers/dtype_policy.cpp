@@ -20,7 +20,12 @@ DType DTypeArg::named(std::string_view name) {
 namespace {
 
 std::mutex g_mutex;
+// The default policy's name; empty: floatx.
 std::string& default_name() {
+  static std::string name;
+  return name;
+}
+std::string& floatx_name() {
   static std::string name = "float32";
   return name;
 }
@@ -57,7 +62,7 @@ struct DTypePolicy::Map {
 
 DTypePolicy::DTypePolicy() {
   const std::lock_guard lock(g_mutex);
-  const std::string name = default_name();
+  const std::string name = default_name().empty() ? floatx_name() : default_name();
   *this = DTypePolicy(name);
 }
 
@@ -180,6 +185,20 @@ void set_dtype_policy(const std::string& name) {
   const DTypePolicy checked(name);
   const std::lock_guard lock(g_mutex);
   default_name() = checked.name();
+}
+
+std::string default_floatx() {
+  const std::lock_guard lock(g_mutex);
+  return floatx_name();
+}
+
+void set_default_floatx(const std::string& name) {
+  if (name != "float16" && name != "bfloat16" && name != "float32" && name != "float64") {
+    throw_invalid_argument(
+        fmt::format("set_floatx: unknown dtype '{}', expected float16, bfloat16, float32 or float64", name));
+  }
+  const std::lock_guard lock(g_mutex);
+  floatx_name() = name;
 }
 
 }  // namespace lockstep::keras

@@ -63,5 +63,8 @@ class DTypePolicy {
 
 // keras.config.set_dtype_policy: of layers made from now on. Initially "float32".
 void set_dtype_policy(const std::string& name);
+// keras.config.floatx and set_floatx: the default policy as long as none was set.
+std::string default_floatx();
+void set_default_floatx(const std::string& name);
 
 }  // namespace lockstep::keras

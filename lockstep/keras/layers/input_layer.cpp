@@ -110,6 +110,8 @@ Tensor make_input(const Shape& shape, const InputOptions& options) {
 }
 
 Tensor Input(const InputKeywords& keywords) {
+  if (keywords.batch_shape.known_rank())
+    return InputWithBatchShape(keywords.batch_shape, {.dtype = keywords.dtype, .name = keywords.name});
   return make_input(keywords.shape,
                     {.batch_size = keywords.batch_size, .dtype = keywords.dtype, .name = keywords.name});
 }

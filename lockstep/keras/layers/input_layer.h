@@ -69,6 +69,7 @@ struct InputKeywords {
   Shape shape = {};
   std::optional<std::int64_t> batch_size = std::nullopt;
   keras::DTypeName dtype = {};
+  Shape batch_shape = Shape::unknown_rank();  // with the batch axis, in the place of shape and batch_size
   std::string name = {};
 };
 Tensor Input(const InputKeywords& keywords);

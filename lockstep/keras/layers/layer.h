@@ -206,7 +206,8 @@ class Layer : public Operation {
   Structure output();
   // The outputs' dtypes and shapes, without computing and without a node.
   Nested<TensorInfo> compute_output_spec(const CallArguments& arguments);
-  Nested<Shape> compute_output_shape(const Nested<Shape>& shapes);
+  // A class may override it, for callers of its own; models find the shapes by call().
+  virtual Nested<Shape> compute_output_shape(const Nested<Shape>& shapes);
   // The layer this call runs in resolved `training` from; see keras's call context.
   static bool current_training();
 

@@ -8,8 +8,8 @@ namespace lockstep::layers {
 // Of LSTM, GRU, SimpleRNN and their cells; keywords that a class lacks are ignored by it. Of cells, those
 // from return_sequences to zero_output_for_mask mean nothing.
 struct RNNOptions {
-  ActivationArg activation = "tanh";
   std::int64_t units = 0;
+  ActivationArg activation = "tanh";
   ActivationArg recurrent_activation = "sigmoid";  // not SimpleRNN
   bool use_bias = true;
   InitializerArg kernel_initializer = "glorot_uniform";

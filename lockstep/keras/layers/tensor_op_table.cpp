@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/activations.h"
 #include "lockstep/keras/layers/bias_add_internal.h"
+#include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras::tensor_ops {
@@ -370,17 +371,13 @@ void add_numpy(Rows& rows) {
   });
   row("Repeat", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
-    const std::int64_t repeats = get(config, "repeats").get<std::int64_t>();
-    const int axis = axis_or(config, 0);
-    if (repeats < 1 || repeats > 1 << 20) bad(fmt::format("Repeat {} times", repeats));
-    const int at = axis < 0 ? axis + x.rank() : axis;
-    ops::Ints multiples(static_cast<std::size_t>(x.rank()) + 1, 1);
-    multiples[static_cast<std::size_t>(at) + 1] = repeats;
-    Tensor tiled = ops::tile(ops::expand_dims(x, at + 1), multiples);
-    ops::Ints merged;
-    for (int i = 0; i < x.rank(); ++i)
-      merged.push_back(x.dim(i) == kUnknownDim ? -1 : x.dim(i) * (i == at ? repeats : 1));
-    return Structure(ops::reshape(tiled, merged));
+    const Json given = get(config, "repeats"), axis = config.value("axis", Json());
+    const ops::Ints repeats = given.is_array() ? given.get<ops::Ints>() : ops::Ints{given.get<std::int64_t>()};
+    for (const std::int64_t times : repeats) {
+      if (times < 0 || times > 1 << 20) bad(fmt::format("Repeat {} times", times));
+    }
+    const std::optional<int> at = axis.is_null() ? std::nullopt : std::optional(axis_or(config, 0));
+    return Structure(ops::repeat(x, repeats, at));
   });
   row("Einsum", [](const CallArguments& call, const Json& config) {
     Tensors operands;

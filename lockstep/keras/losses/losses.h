@@ -14,7 +14,15 @@
 
 namespace lockstep::losses {
 
-#define LOCKSTEP_REDUCTION std::string reduction = "sum_over_batch_size"
+// "sum_over_batch_size", "sum", "mean", "mean_with_sample_weight" or "none", which is also None: std::nullopt.
+class ReductionArg : public std::string {
+ public:
+  ReductionArg(const char* name) : std::string(name) {}
+  ReductionArg(std::string name) : std::string(std::move(name)) {}
+  ReductionArg(std::nullopt_t) : std::string("none") {}
+  ReductionArg(std::nullptr_t) : std::string("none") {}
+};
+#define LOCKSTEP_REDUCTION ReductionArg reduction = "sum_over_batch_size"
 
 struct LossOptions {
   LOCKSTEP_REDUCTION;

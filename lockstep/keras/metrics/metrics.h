@@ -21,6 +21,15 @@ MetricPtr Sum(MetricOptions options = {});
 // The mean of per-sample values of (y_true, y_pred).
 using MetricFunction = std::function<Metric::KerasFunction>;
 MetricPtr MeanMetricWrapper(MetricFunction function, MetricOptions options = {});
+struct MeanMetricWrapperOptions {
+  FieldNamesOnly names_only = {};
+  MetricFunction fn = {};
+  std::string name = {};
+  std::string dtype = {};
+};
+inline MetricPtr MeanMetricWrapper(const MeanMetricWrapperOptions& o) {
+  return MeanMetricWrapper(o.fn, {.name = o.name, .dtype = o.dtype});
+}
 
 MetricPtr Accuracy(MetricOptions options = {});  // y == p, elementwise
 struct BinaryAccuracyOptions {

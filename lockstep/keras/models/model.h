@@ -199,8 +199,8 @@ class Model {
     options.optimizer = std::forward<O>(optimizer);
     compile(std::move(options));
   }
-  template <std::convertible_to<optimizers::OptimizerArg> O>
-  void compile(O&& optimizer, const LossTree& loss, CompileOptions options = {}) const {
+  template <std::convertible_to<optimizers::OptimizerArg> O, std::convertible_to<LossTree> L = LossTree>
+  void compile(O&& optimizer, const L& loss, CompileOptions options = {}) const {
     options.loss = loss;
     compile(std::forward<O>(optimizer), std::move(options));
   }

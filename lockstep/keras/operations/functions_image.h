@@ -5,6 +5,14 @@
 
 namespace lockstep::keras_ops {
 
+struct AffineTransformKeywords {
+  FieldNamesOnly names_only = {};
+  Operand transform = nullptr;
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0;
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor affine_transform(const Operand& images, const Operand& transform, const OpArgument& interpolation = "bilinear",
                         const OpArgument& fill_mode = "constant", const OpArgument& fill_value = 0,
@@ -17,6 +25,9 @@ Tensor affine_transform(const Operand& images, const Operand& transform, const O
 }
 inline Tensor affine_transform(const Operand& images, const Operand& transform, const AffineTransformOptions& o) {
   return affine_transform(images, transform, o.interpolation, o.fill_mode, o.fill_value, o.data_format);
+}
+inline Tensor affine_transform(const Operand& images, const AffineTransformKeywords& o) {
+  return affine_transform(images, o.transform, o.interpolation, o.fill_mode, o.fill_value, o.data_format);
 }
 template <int = 0>
 Tensor crop_images(const Operand& images, const OpArgument& top_cropping = nullptr,
@@ -53,6 +64,14 @@ Tensor elastic_transform(const Operand& images, const OpArgument& alpha = 20.0, 
 inline Tensor elastic_transform(const Operand& images, const ElasticTransformOptions& o) {
   return elastic_transform(images, o.alpha, o.sigma, o.interpolation, o.fill_mode, o.fill_value, o.seed, o.data_format);
 }
+struct ExtractPatchesKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument size = nullptr;
+  OpArgument strides = nullptr;
+  OpArgument dilation_rate = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor extract_patches(const Operand& images, const OpArgument& size, const OpArgument& strides = nullptr,
                        const OpArgument& dilation_rate = 1, const OpArgument& padding = "valid",
@@ -67,6 +86,17 @@ Tensor extract_patches(const Operand& images, const OpArgument& size, const OpAr
 inline Tensor extract_patches(const Operand& images, const OpArgument& size, const ExtractPatchesOptions& o) {
   return extract_patches(images, size, o.strides, o.dilation_rate, o.padding, o.data_format);
 }
+inline Tensor extract_patches(const Operand& images, const ExtractPatchesKeywords& o) {
+  return extract_patches(images, o.size, o.strides, o.dilation_rate, o.padding, o.data_format);
+}
+struct ExtractPatches3dKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument size = nullptr;
+  OpArgument strides = nullptr;
+  OpArgument dilation_rate = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size, const OpArgument& strides = nullptr,
                           const OpArgument& dilation_rate = 1, const OpArgument& padding = "valid",
@@ -80,6 +110,9 @@ Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size, const 
 }
 inline Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size, const ExtractPatchesOptions& o) {
   return extract_patches_3d(volumes, size, o.strides, o.dilation_rate, o.padding, o.data_format);
+}
+inline Tensor extract_patches_3d(const Operand& volumes, const ExtractPatches3dKeywords& o) {
+  return extract_patches_3d(volumes, o.size, o.strides, o.dilation_rate, o.padding, o.data_format);
 }
 template <int = 0>
 Tensor gaussian_blur(const Operand& images, const OpArgument& kernel_size = {3, 3},
@@ -97,6 +130,13 @@ Tensor hsv_to_rgb(const Operand& images, const OpArgument& data_format = nullptr
 inline Tensor hsv_to_rgb(const Operand& images, const DataFormatOptions& o) {
   return hsv_to_rgb(images, o.data_format);
 }
+struct MapCoordinatesKeywords {
+  FieldNamesOnly names_only = {};
+  Operand coordinates = nullptr;
+  OpArgument order = nullptr;
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0;
+};
 template <int = 0>
 Tensor map_coordinates(const Operand& inputs, const Operand& coordinates, const OpArgument& order,
                        const OpArgument& fill_mode = "constant", const OpArgument& fill_value = 0) {
@@ -106,6 +146,9 @@ Tensor map_coordinates(const Operand& inputs, const Operand& coordinates, const 
 inline Tensor map_coordinates(const Operand& inputs, const Operand& coordinates, const OpArgument& order,
                               const MapCoordinatesOptions& o) {
   return map_coordinates(inputs, coordinates, order, o.fill_mode, o.fill_value);
+}
+inline Tensor map_coordinates(const Operand& inputs, const MapCoordinatesKeywords& o) {
+  return map_coordinates(inputs, o.coordinates, o.order, o.fill_mode, o.fill_value);
 }
 template <int = 0>
 Tensor pad_images(const Operand& images, const OpArgument& top_padding = nullptr,
@@ -125,6 +168,14 @@ inline Tensor pad_images(const Operand& images, const PadImagesOptions& o) {
   return pad_images(images, o.top_padding, o.left_padding, o.bottom_padding, o.right_padding, o.target_height,
                     o.target_width, o.data_format);
 }
+struct PerspectiveTransformKeywords {
+  FieldNamesOnly names_only = {};
+  Operand start_points = nullptr;
+  Operand end_points = nullptr;
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_value = 0;
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor perspective_transform(const Operand& images, const Operand& start_points, const Operand& end_points,
                              const OpArgument& interpolation = "bilinear", const OpArgument& fill_value = 0,
@@ -136,6 +187,20 @@ inline Tensor perspective_transform(const Operand& images, const Operand& start_
                                     const PerspectiveTransformOptions& o) {
   return perspective_transform(images, start_points, end_points, o.interpolation, o.fill_value, o.data_format);
 }
+inline Tensor perspective_transform(const Operand& images, const PerspectiveTransformKeywords& o) {
+  return perspective_transform(images, o.start_points, o.end_points, o.interpolation, o.fill_value, o.data_format);
+}
+struct ResizeKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument size = nullptr;
+  OpArgument interpolation = "bilinear";
+  OpArgument antialias = false;
+  OpArgument crop_to_aspect_ratio = false;
+  OpArgument pad_to_aspect_ratio = false;
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0.0;
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor resize(const Operand& images, const OpArgument& size, const OpArgument& interpolation = "bilinear",
               const OpArgument& antialias = false, const OpArgument& crop_to_aspect_ratio = false,
@@ -155,6 +220,10 @@ inline Tensor resize(const Operand& images, const OpArgument& size, const Resize
   return resize(images, size, o.interpolation, o.antialias, o.crop_to_aspect_ratio, o.pad_to_aspect_ratio, o.fill_mode,
                 o.fill_value, o.data_format);
 }
+inline Tensor resize(const Operand& images, const ResizeKeywords& o) {
+  return resize(images, o.size, o.interpolation, o.antialias, o.crop_to_aspect_ratio, o.pad_to_aspect_ratio,
+                o.fill_mode, o.fill_value, o.data_format);
+}
 template <int = 0>
 Tensor rgb_to_grayscale(const Operand& images, const OpArgument& data_format = nullptr) {
   return internal::run("RGBToGrayscale", {images}, {{"data_format", data_format}});
@@ -169,6 +238,15 @@ Tensor rgb_to_hsv(const Operand& images, const OpArgument& data_format = nullptr
 inline Tensor rgb_to_hsv(const Operand& images, const DataFormatOptions& o) {
   return rgb_to_hsv(images, o.data_format);
 }
+struct ScaleAndTranslateKeywords {
+  FieldNamesOnly names_only = {};
+  Operand output_shape = nullptr;
+  Operand scale = nullptr;
+  Operand translation = nullptr;
+  OpArgument spatial_dims = nullptr;
+  OpArgument method = nullptr;
+  OpArgument antialias = true;
+};
 template <int = 0>
 Tensor scale_and_translate(const Operand& images, const Operand& output_shape, const Operand& scale,
                            const Operand& translation, const OpArgument& spatial_dims, const OpArgument& method,
@@ -181,6 +259,9 @@ inline Tensor scale_and_translate(const Operand& images, const Operand& output_s
                                   const ScaleAndTranslateOptions& o) {
   return scale_and_translate(images, output_shape, scale, translation, spatial_dims, method, o.antialias);
 }
+inline Tensor scale_and_translate(const Operand& images, const ScaleAndTranslateKeywords& o) {
+  return scale_and_translate(images, o.output_shape, o.scale, o.translation, o.spatial_dims, o.method, o.antialias);
+}
 template <int = 0>
 Tensor sobel_edges(const Operand& images, const OpArgument& data_format = nullptr) {
   return internal::run("SobelEdges", {images}, {{"data_format", data_format}});
@@ -188,6 +269,16 @@ Tensor sobel_edges(const Operand& images, const OpArgument& data_format = nullpt
 inline Tensor sobel_edges(const Operand& images, const DataFormatOptions& o) {
   return sobel_edges(images, o.data_format);
 }
+struct SsimKeywords {
+  FieldNamesOnly names_only = {};
+  Operand image2 = nullptr;
+  OpArgument max_val = 1.0;
+  OpArgument filter_size = 11;
+  OpArgument filter_sigma = 1.5;
+  OpArgument k1 = 0.01;
+  OpArgument k2 = 0.03;
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor ssim(const Operand& image1, const Operand& image2, const OpArgument& max_val = 1.0,
             const OpArgument& filter_size = 11, const OpArgument& filter_sigma = 1.5, const OpArgument& k1 = 0.01,
@@ -202,6 +293,9 @@ Tensor ssim(const Operand& image1, const Operand& image2, const OpArgument& max_
 }
 inline Tensor ssim(const Operand& image1, const Operand& image2, const SsimOptions& o) {
   return ssim(image1, image2, o.max_val, o.filter_size, o.filter_sigma, o.k1, o.k2, o.data_format);
+}
+inline Tensor ssim(const Operand& image1, const SsimKeywords& o) {
+  return ssim(image1, o.image2, o.max_val, o.filter_size, o.filter_sigma, o.k1, o.k2, o.data_format);
 }
 
 }  // namespace lockstep::keras_ops

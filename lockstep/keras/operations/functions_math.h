@@ -22,16 +22,33 @@ inline Structure eigh(const Operand& x) { return internal::run_several("Eigh", {
 inline Tensor erf(const Operand& x) { return internal::run("Erf", {x}, {}); }
 inline Tensor erfc(const Operand& x) { return internal::run("Erfc", {x}, {}); }
 inline Tensor erfinv(const Operand& x) { return internal::run("Erfinv", {x}, {}); }
-inline Tensor extract_sequences(const Operand& x, const OpArgument& sequence_length,
-                                const OpArgument& sequence_stride) {
+struct ExtractSequencesKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument sequence_length = nullptr;
+  OpArgument sequence_stride = nullptr;
+};
+template <int = 0>
+Tensor extract_sequences(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride) {
   return internal::run("ExtractSequences", {x},
                        {{"sequence_length", sequence_length}, {"sequence_stride", sequence_stride}});
+}
+inline Tensor extract_sequences(const Operand& x, const ExtractSequencesKeywords& o) {
+  return extract_sequences(x, o.sequence_length, o.sequence_stride);
 }
 inline Structure fft(const Operand& x) { return internal::run_several("FFT", {x}, {}); }
 inline Structure fft2(const Operand& x) { return internal::run_several("FFT2", {x}, {}); }
 inline Structure ifft2(const Operand& x) { return internal::run_several("IFFT2", {x}, {}); }
-inline Tensor in_top_k(const Operand& targets, const Operand& predictions, const OpArgument& k) {
+struct InTopKKeywords {
+  FieldNamesOnly names_only = {};
+  Operand predictions = nullptr;
+  OpArgument k = nullptr;
+};
+template <int = 0>
+Tensor in_top_k(const Operand& targets, const Operand& predictions, const OpArgument& k) {
   return internal::run("InTopK", {targets, predictions}, {{"k", k}});
+}
+inline Tensor in_top_k(const Operand& targets, const InTopKKeywords& o) {
+  return in_top_k(targets, o.predictions, o.k);
 }
 inline Tensor inv(const Operand& x) { return internal::run("Inv", {x}, {}); }
 template <int = 0>
@@ -39,6 +56,15 @@ Tensor irfft(const Operand& x, const OpArgument& fft_length = nullptr) {
   return internal::run("IRFFT", {x}, {{"fft_length", fft_length}});
 }
 inline Tensor irfft(const Operand& x, const FftLengthOptions& o) { return irfft(x, o.fft_length); }
+struct IstftKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument sequence_length = nullptr;
+  OpArgument sequence_stride = nullptr;
+  OpArgument fft_length = nullptr;
+  OpArgument length = nullptr;
+  OpArgument window = "hann";
+  OpArgument center = true;
+};
 template <int = 0>
 Tensor istft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
              const OpArgument& fft_length, const OpArgument& length = nullptr, const OpArgument& window = "hann",
@@ -55,17 +81,26 @@ inline Tensor istft(const Operand& x, const OpArgument& sequence_length, const O
                     const OpArgument& fft_length, const IstftOptions& o) {
   return istft(x, sequence_length, sequence_stride, fft_length, o.length, o.window, o.center);
 }
+inline Tensor istft(const Operand& x, const IstftKeywords& o) {
+  return istft(x, o.sequence_length, o.sequence_stride, o.fft_length, o.length, o.window, o.center);
+}
 inline Tensor logdet(const Operand& x) { return internal::run("Logdet", {x}, {}); }
 template <int = 0>
 Tensor logsumexp(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Logsumexp", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor logsumexp(const Operand& x, const AxisKeepdimsOptions& o) { return logsumexp(x, o.axis, o.keepdims); }
+struct LstsqKeywords {
+  FieldNamesOnly names_only = {};
+  Operand b = nullptr;
+  OpArgument rcond = nullptr;
+};
 template <int = 0>
 Structure lstsq(const Operand& a, const Operand& b, const OpArgument& rcond = nullptr) {
   return internal::run_several("Lstsq", {a, b}, {{"rcond", rcond}});
 }
 inline Structure lstsq(const Operand& a, const Operand& b, const RcondOptions& o) { return lstsq(a, b, o.rcond); }
+inline Structure lstsq(const Operand& a, const LstsqKeywords& o) { return lstsq(a, o.b, o.rcond); }
 inline Structure lu_factor(const Operand& x) { return internal::run_several("LuFactor", {x}, {}); }
 template <int = 0>
 Tensor matrix_rank(const Operand& x, const OpArgument& tol = nullptr) {
@@ -94,9 +129,22 @@ Structure rfft(const Operand& x, const OpArgument& fft_length = nullptr) {
 }
 inline Structure rfft(const Operand& x, const FftLengthOptions& o) { return rfft(x, o.fft_length); }
 inline Tensor rsqrt(const Operand& x) { return internal::run("Rsqrt", {x}, {}); }
-inline Tensor scatter(const Operand& indices, const Operand& values, const OpArgument& shape) {
+struct ScatterKeywords {
+  FieldNamesOnly names_only = {};
+  Operand values = nullptr;
+  OpArgument shape = nullptr;
+};
+template <int = 0>
+Tensor scatter(const Operand& indices, const Operand& values, const OpArgument& shape) {
   return internal::run("Scatter", {indices, values}, {{"shape", shape}});
 }
+inline Tensor scatter(const Operand& indices, const ScatterKeywords& o) { return scatter(indices, o.values, o.shape); }
+struct ScatterUpdateKeywords {
+  FieldNamesOnly names_only = {};
+  Operand indices = nullptr;
+  Operand updates = nullptr;
+  OpArgument reduction = nullptr;
+};
 template <int = 0>
 Tensor scatter_update(const Operand& inputs, const Operand& indices, const Operand& updates,
                       const OpArgument& reduction = nullptr) {
@@ -106,6 +154,15 @@ inline Tensor scatter_update(const Operand& inputs, const Operand& indices, cons
                              const ScatterUpdateOptions& o) {
   return scatter_update(inputs, indices, updates, o.reduction);
 }
+inline Tensor scatter_update(const Operand& inputs, const ScatterUpdateKeywords& o) {
+  return scatter_update(inputs, o.indices, o.updates, o.reduction);
+}
+struct SegmentMaxKeywords {
+  FieldNamesOnly names_only = {};
+  Operand segment_ids = nullptr;
+  OpArgument num_segments = nullptr;
+  OpArgument sorted = false;
+};
 template <int = 0>
 Tensor segment_max(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
                    const OpArgument& sorted = false) {
@@ -114,6 +171,15 @@ Tensor segment_max(const Operand& data, const Operand& segment_ids, const OpArgu
 inline Tensor segment_max(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
   return segment_max(data, segment_ids, o.num_segments, o.sorted);
 }
+inline Tensor segment_max(const Operand& data, const SegmentMaxKeywords& o) {
+  return segment_max(data, o.segment_ids, o.num_segments, o.sorted);
+}
+struct SegmentMinKeywords {
+  FieldNamesOnly names_only = {};
+  Operand segment_ids = nullptr;
+  OpArgument num_segments = nullptr;
+  OpArgument sorted = false;
+};
 template <int = 0>
 Tensor segment_min(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
                    const OpArgument& sorted = false) {
@@ -122,6 +188,15 @@ Tensor segment_min(const Operand& data, const Operand& segment_ids, const OpArgu
 inline Tensor segment_min(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
   return segment_min(data, segment_ids, o.num_segments, o.sorted);
 }
+inline Tensor segment_min(const Operand& data, const SegmentMinKeywords& o) {
+  return segment_min(data, o.segment_ids, o.num_segments, o.sorted);
+}
+struct SegmentProdKeywords {
+  FieldNamesOnly names_only = {};
+  Operand segment_ids = nullptr;
+  OpArgument num_segments = nullptr;
+  OpArgument sorted = false;
+};
 template <int = 0>
 Tensor segment_prod(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
                     const OpArgument& sorted = false) {
@@ -130,6 +205,15 @@ Tensor segment_prod(const Operand& data, const Operand& segment_ids, const OpArg
 inline Tensor segment_prod(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
   return segment_prod(data, segment_ids, o.num_segments, o.sorted);
 }
+inline Tensor segment_prod(const Operand& data, const SegmentProdKeywords& o) {
+  return segment_prod(data, o.segment_ids, o.num_segments, o.sorted);
+}
+struct SegmentSumKeywords {
+  FieldNamesOnly names_only = {};
+  Operand segment_ids = nullptr;
+  OpArgument num_segments = nullptr;
+  OpArgument sorted = false;
+};
 template <int = 0>
 Tensor segment_sum(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
                    const OpArgument& sorted = false) {
@@ -138,13 +222,28 @@ Tensor segment_sum(const Operand& data, const Operand& segment_ids, const OpArgu
 inline Tensor segment_sum(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
   return segment_sum(data, segment_ids, o.num_segments, o.sorted);
 }
-inline Tensor slice(const Operand& inputs, const Operand& start_indices, const OpArgument& shape) {
+inline Tensor segment_sum(const Operand& data, const SegmentSumKeywords& o) {
+  return segment_sum(data, o.segment_ids, o.num_segments, o.sorted);
+}
+struct SliceKeywords {
+  FieldNamesOnly names_only = {};
+  Operand start_indices = nullptr;
+  OpArgument shape = nullptr;
+};
+template <int = 0>
+Tensor slice(const Operand& inputs, const Operand& start_indices, const OpArgument& shape) {
   return internal::run("Slice", {inputs, start_indices}, {{"shape", shape}});
 }
+inline Tensor slice(const Operand& inputs, const SliceKeywords& o) { return slice(inputs, o.start_indices, o.shape); }
 inline Tensor slice_update(const Operand& inputs, const Operand& start_indices, const Operand& updates) {
   return internal::run("SliceUpdate", {inputs, start_indices, updates}, {});
 }
 inline Tensor solve(const Operand& a, const Operand& b) { return internal::run("Solve", {a, b}, {}); }
+struct SolveTriangularKeywords {
+  FieldNamesOnly names_only = {};
+  Operand b = nullptr;
+  OpArgument lower = false;
+};
 template <int = 0>
 Tensor solve_triangular(const Operand& a, const Operand& b, const OpArgument& lower = false) {
   return internal::run("SolveTriangular", {a, b}, {{"lower", lower}});
@@ -152,6 +251,17 @@ Tensor solve_triangular(const Operand& a, const Operand& b, const OpArgument& lo
 inline Tensor solve_triangular(const Operand& a, const Operand& b, const SolveTriangularOptions& o) {
   return solve_triangular(a, b, o.lower);
 }
+inline Tensor solve_triangular(const Operand& a, const SolveTriangularKeywords& o) {
+  return solve_triangular(a, o.b, o.lower);
+}
+struct StftKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument sequence_length = nullptr;
+  OpArgument sequence_stride = nullptr;
+  OpArgument fft_length = nullptr;
+  OpArgument window = "hann";
+  OpArgument center = true;
+};
 template <int = 0>
 Structure stft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
                const OpArgument& fft_length, const OpArgument& window = "hann", const OpArgument& center = true) {
@@ -166,17 +276,26 @@ inline Structure stft(const Operand& x, const OpArgument& sequence_length, const
                       const OpArgument& fft_length, const StftOptions& o) {
   return stft(x, sequence_length, sequence_stride, fft_length, o.window, o.center);
 }
+inline Structure stft(const Operand& x, const StftKeywords& o) {
+  return stft(x, o.sequence_length, o.sequence_stride, o.fft_length, o.window, o.center);
+}
 inline Tensor stop_gradient(const Operand& variable) { return internal::run("StopGradient", {variable}, {}); }
 template <int = 0>
 Structure svd(const Operand& x, const OpArgument& full_matrices = true, const OpArgument& compute_uv = true) {
   return internal::run_several("SVD", {x}, {{"full_matrices", full_matrices}, {"compute_uv", compute_uv}});
 }
 inline Structure svd(const Operand& x, const SvdOptions& o) { return svd(x, o.full_matrices, o.compute_uv); }
+struct TopKKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument k = nullptr;
+  OpArgument sorted = true;
+};
 template <int = 0>
 Structure top_k(const Operand& x, const OpArgument& k, const OpArgument& sorted = true) {
   return internal::run_several("TopK", {x}, {{"k", k}, {"sorted", sorted}});
 }
 inline Structure top_k(const Operand& x, const OpArgument& k, const TopKOptions& o) { return top_k(x, k, o.sorted); }
+inline Structure top_k(const Operand& x, const TopKKeywords& o) { return top_k(x, o.k, o.sorted); }
 template <int = 0>
 Structure unstack(const Operand& x, const OpArgument& num = nullptr, const OpArgument& axis = 0) {
   return internal::run_several("Unstack", {x}, {{"num", num}, {"axis", axis}});

@@ -5,6 +5,11 @@
 
 namespace lockstep::keras_ops {
 
+struct AdaptiveAveragePoolKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument output_size = nullptr;
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor adaptive_average_pool(const Operand& inputs, const OpArgument& output_size,
                              const OpArgument& data_format = nullptr) {
@@ -13,6 +18,14 @@ Tensor adaptive_average_pool(const Operand& inputs, const OpArgument& output_siz
 inline Tensor adaptive_average_pool(const Operand& inputs, const OpArgument& output_size, const DataFormatOptions& o) {
   return adaptive_average_pool(inputs, output_size, o.data_format);
 }
+inline Tensor adaptive_average_pool(const Operand& inputs, const AdaptiveAveragePoolKeywords& o) {
+  return adaptive_average_pool(inputs, o.output_size, o.data_format);
+}
+struct AdaptiveMaxPoolKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument output_size = nullptr;
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor adaptive_max_pool(const Operand& inputs, const OpArgument& output_size,
                          const OpArgument& data_format = nullptr) {
@@ -21,6 +34,16 @@ Tensor adaptive_max_pool(const Operand& inputs, const OpArgument& output_size,
 inline Tensor adaptive_max_pool(const Operand& inputs, const OpArgument& output_size, const DataFormatOptions& o) {
   return adaptive_max_pool(inputs, output_size, o.data_format);
 }
+inline Tensor adaptive_max_pool(const Operand& inputs, const AdaptiveMaxPoolKeywords& o) {
+  return adaptive_max_pool(inputs, o.output_size, o.data_format);
+}
+struct AveragePoolKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument pool_size = nullptr;
+  OpArgument strides = nullptr;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor average_pool(const Operand& inputs, const OpArgument& pool_size, const OpArgument& strides = nullptr,
                     const OpArgument& padding = "valid", const OpArgument& data_format = nullptr) {
@@ -32,11 +55,32 @@ inline Tensor average_pool(const Operand& inputs, const OpArgument& pool_size,
                            const StridesPaddingDataFormatOptions& o) {
   return average_pool(inputs, pool_size, o.strides, o.padding, o.data_format);
 }
-inline Tensor batch_normalization(const Operand& x, const Operand& mean, const Operand& variance,
-                                  const OpArgument& axis, const Operand& offset = nullptr,
-                                  const Operand& scale = nullptr, const OpArgument& epsilon = 0.001) {
+inline Tensor average_pool(const Operand& inputs, const AveragePoolKeywords& o) {
+  return average_pool(inputs, o.pool_size, o.strides, o.padding, o.data_format);
+}
+struct BatchNormalizationKeywords {
+  FieldNamesOnly names_only = {};
+  Operand mean = nullptr;
+  Operand variance = nullptr;
+  OpArgument axis = nullptr;
+  Operand offset = nullptr;
+  Operand scale = nullptr;
+  OpArgument epsilon = 0.001;
+};
+template <int = 0>
+Tensor batch_normalization(const Operand& x, const Operand& mean, const Operand& variance, const OpArgument& axis,
+                           const Operand& offset = nullptr, const Operand& scale = nullptr,
+                           const OpArgument& epsilon = 0.001) {
   return internal::run("BatchNorm", {x, mean, variance, offset, scale}, {{"axis", axis}, {"epsilon", epsilon}});
 }
+inline Tensor batch_normalization(const Operand& x, const BatchNormalizationKeywords& o) {
+  return batch_normalization(x, o.mean, o.variance, o.axis, o.offset, o.scale, o.epsilon);
+}
+struct BinaryCrossentropyKeywords {
+  FieldNamesOnly names_only = {};
+  Operand output = nullptr;
+  OpArgument from_logits = false;
+};
 template <int = 0>
 Tensor binary_crossentropy(const Operand& target, const Operand& output, const OpArgument& from_logits = false) {
   return internal::run("BinaryCrossentropy", {target, output}, {{"from_logits", from_logits}});
@@ -44,6 +88,15 @@ Tensor binary_crossentropy(const Operand& target, const Operand& output, const O
 inline Tensor binary_crossentropy(const Operand& target, const Operand& output, const BinaryCrossentropyOptions& o) {
   return binary_crossentropy(target, output, o.from_logits);
 }
+inline Tensor binary_crossentropy(const Operand& target, const BinaryCrossentropyKeywords& o) {
+  return binary_crossentropy(target, o.output, o.from_logits);
+}
+struct CategoricalCrossentropyKeywords {
+  FieldNamesOnly names_only = {};
+  Operand output = nullptr;
+  OpArgument from_logits = false;
+  OpArgument axis = -1;
+};
 template <int = 0>
 Tensor categorical_crossentropy(const Operand& target, const Operand& output, const OpArgument& from_logits = false,
                                 const OpArgument& axis = -1) {
@@ -53,11 +106,22 @@ inline Tensor categorical_crossentropy(const Operand& target, const Operand& out
                                        const FromLogitsAxisMinus1Options& o) {
   return categorical_crossentropy(target, output, o.from_logits, o.axis);
 }
+inline Tensor categorical_crossentropy(const Operand& target, const CategoricalCrossentropyKeywords& o) {
+  return categorical_crossentropy(target, o.output, o.from_logits, o.axis);
+}
 template <int = 0>
 Tensor celu(const Operand& x, const OpArgument& alpha = 1.0) {
   return internal::run("Celu", {x}, {{"alpha", alpha}});
 }
 inline Tensor celu(const Operand& x, const AlphaOptions& o) { return celu(x, o.alpha); }
+struct ConvKeywords {
+  FieldNamesOnly names_only = {};
+  Operand kernel = nullptr;
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
 template <int = 0>
 Tensor conv(const Operand& inputs, const Operand& kernel, const OpArgument& strides = 1,
             const OpArgument& padding = "valid", const OpArgument& data_format = nullptr,
@@ -69,6 +133,18 @@ Tensor conv(const Operand& inputs, const Operand& kernel, const OpArgument& stri
 inline Tensor conv(const Operand& inputs, const Operand& kernel, const ConvOptions& o) {
   return conv(inputs, kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
+inline Tensor conv(const Operand& inputs, const ConvKeywords& o) {
+  return conv(inputs, o.kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
+}
+struct ConvTransposeKeywords {
+  FieldNamesOnly names_only = {};
+  Operand kernel = nullptr;
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument output_padding = nullptr;
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
 template <int = 0>
 Tensor conv_transpose(const Operand& inputs, const Operand& kernel, const OpArgument& strides = 1,
                       const OpArgument& padding = "valid", const OpArgument& output_padding = nullptr,
@@ -83,6 +159,18 @@ Tensor conv_transpose(const Operand& inputs, const Operand& kernel, const OpArgu
 inline Tensor conv_transpose(const Operand& inputs, const Operand& kernel, const ConvTransposeOptions& o) {
   return conv_transpose(inputs, kernel, o.strides, o.padding, o.output_padding, o.data_format, o.dilation_rate);
 }
+inline Tensor conv_transpose(const Operand& inputs, const ConvTransposeKeywords& o) {
+  return conv_transpose(inputs, o.kernel, o.strides, o.padding, o.output_padding, o.data_format, o.dilation_rate);
+}
+struct CtcDecodeKeywords {
+  FieldNamesOnly names_only = {};
+  Operand sequence_lengths = nullptr;
+  OpArgument strategy = "greedy";
+  OpArgument beam_width = 100;
+  OpArgument top_paths = 1;
+  OpArgument merge_repeated = true;
+  OpArgument mask_index = 0;
+};
 template <int = 0>
 Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths, const OpArgument& strategy = "greedy",
                      const OpArgument& beam_width = 100, const OpArgument& top_paths = 1,
@@ -97,6 +185,16 @@ Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths, con
 inline Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths, const CtcDecodeOptions& o) {
   return ctc_decode(inputs, sequence_lengths, o.strategy, o.beam_width, o.top_paths, o.merge_repeated, o.mask_index);
 }
+inline Structure ctc_decode(const Operand& inputs, const CtcDecodeKeywords& o) {
+  return ctc_decode(inputs, o.sequence_lengths, o.strategy, o.beam_width, o.top_paths, o.merge_repeated, o.mask_index);
+}
+struct CtcLossKeywords {
+  FieldNamesOnly names_only = {};
+  Operand output = nullptr;
+  Operand target_length = nullptr;
+  Operand output_length = nullptr;
+  OpArgument mask_index = 0;
+};
 template <int = 0>
 Tensor ctc_loss(const Operand& target, const Operand& output, const Operand& target_length,
                 const Operand& output_length, const OpArgument& mask_index = 0) {
@@ -106,6 +204,14 @@ inline Tensor ctc_loss(const Operand& target, const Operand& output, const Opera
                        const Operand& output_length, const CtcLossOptions& o) {
   return ctc_loss(target, output, target_length, output_length, o.mask_index);
 }
+inline Tensor ctc_loss(const Operand& target, const CtcLossKeywords& o) {
+  return ctc_loss(target, o.output, o.target_length, o.output_length, o.mask_index);
+}
+struct DepthToSpaceKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument block_size = nullptr;
+  OpArgument data_format = "channels_last";
+};
 template <int = 0>
 Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const OpArgument& data_format = "channels_last") {
   return internal::run("DepthToSpace", {x}, {{"block_size", block_size}, {"data_format", data_format}});
@@ -113,6 +219,17 @@ Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const OpAr
 inline Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const DataFormatChannelsLastOptions& o) {
   return depth_to_space(x, block_size, o.data_format);
 }
+inline Tensor depth_to_space(const Operand& x, const DepthToSpaceKeywords& o) {
+  return depth_to_space(x, o.block_size, o.data_format);
+}
+struct DepthwiseConvKeywords {
+  FieldNamesOnly names_only = {};
+  Operand kernel = nullptr;
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
 template <int = 0>
 Tensor depthwise_conv(const Operand& inputs, const Operand& kernel, const OpArgument& strides = 1,
                       const OpArgument& padding = "valid", const OpArgument& data_format = nullptr,
@@ -124,21 +241,48 @@ Tensor depthwise_conv(const Operand& inputs, const Operand& kernel, const OpArgu
 inline Tensor depthwise_conv(const Operand& inputs, const Operand& kernel, const ConvOptions& o) {
   return depthwise_conv(inputs, kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
-inline Tensor dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
-                                    const Operand& bias = nullptr, const Operand& mask = nullptr,
-                                    const Operand& scale = nullptr, const OpArgument& is_causal = false,
-                                    const OpArgument& flash_attention = nullptr,
-                                    const OpArgument& attn_logits_soft_cap = nullptr) {
+inline Tensor depthwise_conv(const Operand& inputs, const DepthwiseConvKeywords& o) {
+  return depthwise_conv(inputs, o.kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
+}
+struct DotProductAttentionKeywords {
+  FieldNamesOnly names_only = {};
+  Operand key = nullptr;
+  Operand value = nullptr;
+  Operand bias = nullptr;
+  Operand mask = nullptr;
+  Operand scale = nullptr;
+  OpArgument is_causal = false;
+  OpArgument flash_attention = nullptr;
+  OpArgument attn_logits_soft_cap = nullptr;
+};
+template <int = 0>
+Tensor dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
+                             const Operand& bias = nullptr, const Operand& mask = nullptr,
+                             const Operand& scale = nullptr, const OpArgument& is_causal = false,
+                             const OpArgument& flash_attention = nullptr,
+                             const OpArgument& attn_logits_soft_cap = nullptr) {
   return internal::run(
       "DotProductAttention", {query, key, value},
       {{"is_causal", is_causal}, {"flash_attention", flash_attention}, {"attn_logits_soft_cap", attn_logits_soft_cap}},
       {{"bias", bias}, {"mask", mask}, {"scale", scale}});
+}
+inline Tensor dot_product_attention(const Operand& query, const DotProductAttentionKeywords& o) {
+  return dot_product_attention(query, o.key, o.value, o.bias, o.mask, o.scale, o.is_causal, o.flash_attention,
+                               o.attn_logits_soft_cap);
 }
 template <int = 0>
 Tensor elu(const Operand& x, const OpArgument& alpha = 1.0) {
   return internal::run("Elu", {x}, {{"alpha", alpha}});
 }
 inline Tensor elu(const Operand& x, const AlphaOptions& o) { return elu(x, o.alpha); }
+struct FoldKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument output_size = nullptr;
+  OpArgument kernel_size = nullptr;
+  OpArgument dilation = 1;
+  OpArgument padding = 0;
+  OpArgument stride = 1;
+};
 template <int = 0>
 Tensor fold(const Operand& x, const OpArgument& output_size, const OpArgument& kernel_size,
             const OpArgument& dilation = 1, const OpArgument& padding = 0, const OpArgument& stride = 1) {
@@ -152,6 +296,9 @@ Tensor fold(const Operand& x, const OpArgument& output_size, const OpArgument& k
 inline Tensor fold(const Operand& x, const OpArgument& output_size, const OpArgument& kernel_size,
                    const DilationPaddingStrideOptions& o) {
   return fold(x, output_size, kernel_size, o.dilation, o.padding, o.stride);
+}
+inline Tensor fold(const Operand& x, const FoldKeywords& o) {
+  return fold(x, o.output_size, o.kernel_size, o.dilation, o.padding, o.stride);
 }
 template <int = 0>
 Tensor gelu(const Operand& x, const OpArgument& approximate = true) {
@@ -183,6 +330,13 @@ Tensor log_softmax(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("LogSoftmax", {x}, {{"axis", axis}});
 }
 inline Tensor log_softmax(const Operand& x, const AxisMinus1Options& o) { return log_softmax(x, o.axis); }
+struct MaxPoolKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument pool_size = nullptr;
+  OpArgument strides = nullptr;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+};
 template <int = 0>
 Tensor max_pool(const Operand& inputs, const OpArgument& pool_size, const OpArgument& strides = nullptr,
                 const OpArgument& padding = "valid", const OpArgument& data_format = nullptr) {
@@ -193,6 +347,15 @@ Tensor max_pool(const Operand& inputs, const OpArgument& pool_size, const OpArgu
 inline Tensor max_pool(const Operand& inputs, const OpArgument& pool_size, const StridesPaddingDataFormatOptions& o) {
   return max_pool(inputs, pool_size, o.strides, o.padding, o.data_format);
 }
+inline Tensor max_pool(const Operand& inputs, const MaxPoolKeywords& o) {
+  return max_pool(inputs, o.pool_size, o.strides, o.padding, o.data_format);
+}
+struct MomentsKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument axes = nullptr;
+  OpArgument keepdims = false;
+  OpArgument synchronized = false;
+};
 template <int = 0>
 Structure moments(const Operand& x, const OpArgument& axes, const OpArgument& keepdims = false,
                   const OpArgument& synchronized = false) {
@@ -202,6 +365,9 @@ Structure moments(const Operand& x, const OpArgument& axes, const OpArgument& ke
 inline Structure moments(const Operand& x, const OpArgument& axes, const MomentsOptions& o) {
   return moments(x, axes, o.keepdims, o.synchronized);
 }
+inline Structure moments(const Operand& x, const MomentsKeywords& o) {
+  return moments(x, o.axes, o.keepdims, o.synchronized);
+}
 template <int = 0>
 Tensor normalize(const Operand& x, const OpArgument& axis = -1, const OpArgument& order = 2,
                  const OpArgument& epsilon = nullptr) {
@@ -210,6 +376,13 @@ Tensor normalize(const Operand& x, const OpArgument& axis = -1, const OpArgument
 inline Tensor normalize(const Operand& x, const NormalizeOptions& o) {
   return normalize(x, o.axis, o.order, o.epsilon);
 }
+struct OneHotKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument num_classes = nullptr;
+  OpArgument axis = -1;
+  OpArgument dtype = nullptr;
+  OpArgument sparse = false;
+};
 template <int = 0>
 Tensor one_hot(const Operand& x, const OpArgument& num_classes, const OpArgument& axis = -1,
                const OpArgument& dtype = nullptr, const OpArgument& sparse = false) {
@@ -219,17 +392,46 @@ Tensor one_hot(const Operand& x, const OpArgument& num_classes, const OpArgument
 inline Tensor one_hot(const Operand& x, const OpArgument& num_classes, const OneHotOptions& o) {
   return one_hot(x, num_classes, o.axis, o.dtype, o.sparse);
 }
+inline Tensor one_hot(const Operand& x, const OneHotKeywords& o) {
+  return one_hot(x, o.num_classes, o.axis, o.dtype, o.sparse);
+}
 inline Tensor polar(const Operand& abs_, const Operand& angle) { return internal::run("Polar", {abs_, angle}, {}); }
-inline Tensor psnr(const Operand& x1, const Operand& x2, const OpArgument& max_val) {
+struct PsnrKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  OpArgument max_val = nullptr;
+};
+template <int = 0>
+Tensor psnr(const Operand& x1, const Operand& x2, const OpArgument& max_val) {
   return internal::run("PSNR", {x1, x2}, {{"max_val", max_val}});
 }
+inline Tensor psnr(const Operand& x1, const PsnrKeywords& o) { return psnr(x1, o.x2, o.max_val); }
 inline Tensor relu(const Operand& x) { return internal::run("Relu", {x}, {}); }
 inline Tensor relu6(const Operand& x) { return internal::run("Relu6", {x}, {}); }
-inline Tensor rms_normalization(const Operand& x, const Operand& scale = nullptr, const OpArgument& axis = -1,
-                                const OpArgument& epsilon = nullptr) {
+struct RmsNormalizationKeywords {
+  FieldNamesOnly names_only = {};
+  Operand scale = nullptr;
+  OpArgument axis = -1;
+  OpArgument epsilon = nullptr;
+};
+template <int = 0>
+Tensor rms_normalization(const Operand& x, const Operand& scale = nullptr, const OpArgument& axis = -1,
+                         const OpArgument& epsilon = nullptr) {
   return internal::run("RMSNorm", {x}, {{"axis", axis}, {"epsilon", epsilon}}, {{"scale", scale}});
 }
+inline Tensor rms_normalization(const Operand& x, const RmsNormalizationKeywords& o) {
+  return rms_normalization(x, o.scale, o.axis, o.epsilon);
+}
 inline Tensor selu(const Operand& x) { return internal::run("Selu", {x}, {}); }
+struct SeparableConvKeywords {
+  FieldNamesOnly names_only = {};
+  Operand depthwise_kernel = nullptr;
+  Operand pointwise_kernel = nullptr;
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
 template <int = 0>
 Tensor separable_conv(const Operand& inputs, const Operand& depthwise_kernel, const Operand& pointwise_kernel,
                       const OpArgument& strides = 1, const OpArgument& padding = "valid",
@@ -241,6 +443,10 @@ Tensor separable_conv(const Operand& inputs, const Operand& depthwise_kernel, co
 inline Tensor separable_conv(const Operand& inputs, const Operand& depthwise_kernel, const Operand& pointwise_kernel,
                              const ConvOptions& o) {
   return separable_conv(inputs, depthwise_kernel, pointwise_kernel, o.strides, o.padding, o.data_format,
+                        o.dilation_rate);
+}
+inline Tensor separable_conv(const Operand& inputs, const SeparableConvKeywords& o) {
+  return separable_conv(inputs, o.depthwise_kernel, o.pointwise_kernel, o.strides, o.padding, o.data_format,
                         o.dilation_rate);
 }
 inline Tensor sigmoid(const Operand& x) { return internal::run("Sigmoid", {x}, {}); }
@@ -257,6 +463,11 @@ Tensor softmax(const Operand& x, const OpArgument& axis = -1) {
 inline Tensor softmax(const Operand& x, const AxisMinus1Options& o) { return softmax(x, o.axis); }
 inline Tensor softplus(const Operand& x) { return internal::run("Softplus", {x}, {}); }
 inline Tensor softsign(const Operand& x) { return internal::run("Softsign", {x}, {}); }
+struct SpaceToDepthKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument block_size = nullptr;
+  OpArgument data_format = "channels_last";
+};
 template <int = 0>
 Tensor space_to_depth(const Operand& x, const OpArgument& block_size, const OpArgument& data_format = "channels_last") {
   return internal::run("SpaceToDepth", {x}, {{"block_size", block_size}, {"data_format", data_format}});
@@ -264,6 +475,15 @@ Tensor space_to_depth(const Operand& x, const OpArgument& block_size, const OpAr
 inline Tensor space_to_depth(const Operand& x, const OpArgument& block_size, const DataFormatChannelsLastOptions& o) {
   return space_to_depth(x, block_size, o.data_format);
 }
+inline Tensor space_to_depth(const Operand& x, const SpaceToDepthKeywords& o) {
+  return space_to_depth(x, o.block_size, o.data_format);
+}
+struct SparseCategoricalCrossentropyKeywords {
+  FieldNamesOnly names_only = {};
+  Operand output = nullptr;
+  OpArgument from_logits = false;
+  OpArgument axis = -1;
+};
 template <int = 0>
 Tensor sparse_categorical_crossentropy(const Operand& target, const Operand& output,
                                        const OpArgument& from_logits = false, const OpArgument& axis = -1) {
@@ -273,6 +493,9 @@ Tensor sparse_categorical_crossentropy(const Operand& target, const Operand& out
 inline Tensor sparse_categorical_crossentropy(const Operand& target, const Operand& output,
                                               const FromLogitsAxisMinus1Options& o) {
   return sparse_categorical_crossentropy(target, output, o.from_logits, o.axis);
+}
+inline Tensor sparse_categorical_crossentropy(const Operand& target, const SparseCategoricalCrossentropyKeywords& o) {
+  return sparse_categorical_crossentropy(target, o.output, o.from_logits, o.axis);
 }
 inline Tensor sparse_plus(const Operand& x) { return internal::run("SparsePlus", {x}, {}); }
 inline Tensor sparse_sigmoid(const Operand& x) { return internal::run("SparseSigmoid", {x}, {}); }
@@ -288,9 +511,25 @@ Tensor squareplus(const Operand& x, const OpArgument& b = 4) {
 inline Tensor squareplus(const Operand& x, const SquareplusOptions& o) { return squareplus(x, o.b); }
 inline Tensor swish(const Operand& x) { return internal::run("Silu", {x}, {}); }
 inline Tensor tanh_shrink(const Operand& x) { return internal::run("TanhShrink", {x}, {}); }
-inline Tensor threshold(const Operand& x, const OpArgument& threshold, const OpArgument& default_value) {
+struct ThresholdKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument threshold = nullptr;
+  OpArgument default_value = nullptr;
+};
+template <int = 0>
+Tensor threshold(const Operand& x, const OpArgument& threshold, const OpArgument& default_value) {
   return internal::run("Threshold", {x}, {{"threshold", threshold}, {"default_value", default_value}});
 }
+inline Tensor threshold(const Operand& x, const ThresholdKeywords& o) {
+  return threshold(x, o.threshold, o.default_value);
+}
+struct UnfoldKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument kernel_size = nullptr;
+  OpArgument dilation = 1;
+  OpArgument padding = 0;
+  OpArgument stride = 1;
+};
 template <int = 0>
 Tensor unfold(const Operand& x, const OpArgument& kernel_size, const OpArgument& dilation = 1,
               const OpArgument& padding = 0, const OpArgument& stride = 1) {
@@ -299,6 +538,9 @@ Tensor unfold(const Operand& x, const OpArgument& kernel_size, const OpArgument&
 }
 inline Tensor unfold(const Operand& x, const OpArgument& kernel_size, const DilationPaddingStrideOptions& o) {
   return unfold(x, kernel_size, o.dilation, o.padding, o.stride);
+}
+inline Tensor unfold(const Operand& x, const UnfoldKeywords& o) {
+  return unfold(x, o.kernel_size, o.dilation, o.padding, o.stride);
 }
 
 }  // namespace lockstep::keras_ops

@@ -49,6 +49,24 @@ class Operand {
   keras::Argument value_;
 };
 
+// An item of a list in braces: a number, or a list of them.
+class ArgumentItem {
+ public:
+  template <typename T>
+  requires std::is_arithmetic_v<T> ArgumentItem(T number) : value_(number) {}
+  ArgumentItem(std::initializer_list<ArgumentItem> items);
+  // Of an extent, ops::shape(x)[0]: its value. Throws InvalidArgument where that is not known.
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) ArgumentItem(const T& extent)
+      : ArgumentItem(known_extent(extent)) {}
+
+  const Json& value() const { return value_; }
+
+ private:
+  static std::int64_t known_extent(const Tensor& extent);
+  Json value_;
+};
+
 // How it is computed: a number, a text, a dtype, a shape, a list, or nullptr for Python's None.
 class OpArgument {
  public:
@@ -65,10 +83,7 @@ class OpArgument {
   OpArgument(const std::vector<std::int64_t>& value) : value_(value) {}
   template <std::integral T>
   OpArgument(const std::vector<T>& value) : value_(std::vector<std::int64_t>(value.begin(), value.end())) {}
-  OpArgument(std::initializer_list<std::int64_t> value) : value_(std::vector<std::int64_t>(value)) {}
-  template <std::floating_point T>
-  OpArgument(std::initializer_list<T> value) : value_(std::vector<double>(value.begin(), value.end())) {}
-  OpArgument(std::initializer_list<std::initializer_list<std::int64_t>> value);
+  OpArgument(std::initializer_list<ArgumentItem> items);
   OpArgument(Json value) : value_(std::move(value)) {}
 
   const Json& value() const { return value_; }

@@ -1,5 +1,7 @@
 #include "lockstep/keras/operations/operations.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -7,8 +9,19 @@
 
 namespace lockstep::keras_ops {
 
-OpArgument::OpArgument(std::initializer_list<std::initializer_list<std::int64_t>> value) : value_(Json::array()) {
-  for (const auto& row : value) value_.push_back(std::vector<std::int64_t>(row));
+ArgumentItem::ArgumentItem(std::initializer_list<ArgumentItem> items) : value_(Json::array()) {
+  for (const ArgumentItem& item : items) value_.push_back(item.value());
+}
+
+std::int64_t ArgumentItem::known_extent(const Tensor& extent) {
+  const Extent found(extent);
+  if (found.known() == kUnknownDim)
+    throw_invalid_argument("an argument in a list must be known, found a tensor without a value");
+  return found.known();
+}
+
+OpArgument::OpArgument(std::initializer_list<ArgumentItem> items) : value_(Json::array()) {
+  for (const ArgumentItem& item : items) value_.push_back(item.value());
 }
 
 namespace internal {
@@ -75,10 +88,41 @@ Tensor arange(const ArangeOptions& o) {
 }
 Tensor identity(std::int64_t n, DType dtype) { return ops::eye(n, n, dtype); }
 
-Tensor pad(const Operand& x, const OpArgument& pad_width, const OpArgument& mode, const OpArgument& constant_values) {
-  const internal::Keywords config = {{"pad_width", pad_width}, {"mode", mode}};
-  if (constant_values.value().is_null()) return internal::run("Pad", {x}, config);
-  return internal::run("Pad", {x}, config, {{"constant_values", Operand(constant_values.value().get<double>())}});
+Tensor pad(const Operand& x, const PadKeywords& o) {
+  const internal::Keywords config = {{"pad_width", o.pad_width}, {"mode", o.mode}};
+  if (o.constant_values.value().is_null()) return internal::run("Pad", {x}, config);
+  return internal::run("Pad", {x}, config, {{"constant_values", Operand(o.constant_values.value().get<double>())}});
+}
+
+Tensor full(const ShapeArg& shape, const FullKeywords& o) {
+  if (!o.fill_value) throw_invalid_argument("keras.ops.full requires fill_value");
+  return full(shape, *o.fill_value, o.dtype.get().value_or(DType::kInvalid));
+}
+Tensor tri(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k, DType dtype) {
+  return tril(ops::cast(ops::ones({rows, columns.value_or(rows)}), dtype), k);
+}
+Structure meshgrid(const Tensors& vectors, const MeshgridOptions& o) {
+  if (o.indexing != "xy" && o.indexing != "ij") {
+    throw_invalid_argument(
+        fmt::format("keras.ops.meshgrid: invalid indexing: found '{}', expected 'xy' or 'ij'", o.indexing));
+  }
+  const bool swapped = o.indexing == "xy" && vectors.size() > 1;
+  std::vector<Extent> extents;
+  for (const Tensor& vector : vectors) extents.emplace_back(ops::size(vector));
+  if (swapped) std::swap(extents[0], extents[1]);
+  Tensors grids;
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    const std::size_t axis = swapped && i < 2 ? 1 - i : i;
+    std::vector<std::int64_t> shape(vectors.size(), 1);
+    shape[axis] = -1;
+    grids.push_back(ops::broadcast_to(ops::reshape(vectors[i], Shape(shape)), ShapeArg(extents)));
+  }
+  return Structure(grids);
+}
+Tensor multi_hot(const Tensor& inputs, const MultiHotOptions& o) {
+  const Tensor rows = one_hot(inputs, o.num_classes, {.axis = o.axis, .dtype = "int32"});
+  const int reduced = inputs.rank() > 1 ? 1 : 0;
+  return ops::cast(ops::reduce_max(rows, reduced), o.dtype.get().value_or(DType::kFloat32));
 }
 
 }  // namespace lockstep::keras_ops

@@ -20,7 +20,6 @@
 
 namespace lockstep::keras_ops {
 
-using lockstep::ops::convert_to_tensor;
 using lockstep::ops::eye;
 using lockstep::ops::linspace;
 using lockstep::ops::shape;
@@ -91,16 +90,79 @@ Tensor linspace(const A& start, const B& stop, const LinspaceOptions& o) {
   };
   return linspace(tensor(start), tensor(stop), o.num);
 }
+struct FullKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<Number> fill_value = std::nullopt;  // a missing one is an InvalidArgument
+  keras::DTypeArg dtype = {};
+};
+Tensor full(const ShapeArg& shape, const FullKeywords& o);
+// Of a number, a list in braces or a tensor, cast to the dtype.
+template <int = 0>
+Tensor convert_to_tensor(const Operand& x, const OpArgument& dtype = nullptr) {
+  const Tensor value = keras::to_structure(x.value()).leaf();
+  return dtype.value().is_null() ? value : internal::run("Cast", {value}, {{"dtype", dtype}});
+}
+inline Tensor convert_to_tensor(const Operand& x, const DtypeOptions& o) { return convert_to_tensor(x, o.dtype); }
+template <int = 0>
+Tensor array(const Operand& x, const OpArgument& dtype = nullptr) {
+  return convert_to_tensor(x, dtype);
+}
+inline Tensor array(const Operand& x, const DtypeOptions& o) { return convert_to_tensor(x, o.dtype); }
+// Ones on and below the k-th diagonal.
+Tensor tri(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, std::int64_t k = 0,
+           DType dtype = DType::kFloat32);
+// The grids of coordinates of vectors.
+struct MeshgridOptions {
+  FieldNamesOnly names_only = {};
+  std::string indexing = "xy";  // or "ij"
+};
+Structure meshgrid(const Tensors& vectors, const MeshgridOptions& o = {});
+inline Structure meshgrid(const Tensor& x, const Tensor& y, const MeshgridOptions& o = {}) {
+  return meshgrid(Tensors{x, y}, o);
+}
+// A vector of zeros with a one at each of the classes, for each row of integers (batch, n): (batch, num_classes).
+struct MultiHotOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_classes = 0;
+  int axis = -1;
+  keras::DTypeArg dtype = {};
+};
+Tensor multi_hot(const Tensor& inputs, const MultiHotOptions& o);
+inline Tensor multi_hot(const Tensor& inputs, std::int64_t num_classes) {
+  return multi_hot(inputs, MultiHotOptions{{}, num_classes});
+}
 Tensor identity(std::int64_t n, DType dtype = DType::kFloat32);
 
 inline Tensor abs(const Operand& x) { return internal::run("Absolute", {x}, {}); }
-inline Tensor cast(const Operand& x, const OpArgument& dtype) { return internal::run("Cast", {x}, {{"dtype", dtype}}); }
+template <int = 0>
+Tensor cast(const Operand& x, const OpArgument& dtype) {
+  return internal::run("Cast", {x}, {{"dtype", dtype}});
+}
+inline Tensor cast(const Operand& x, const DtypeOptions& o) { return cast(x, o.dtype); }
 inline Tensor diff(const Operand& a, const OpArgument& n = 1, const OpArgument& axis = -1) {
   return internal::run("Diff", {a}, {{"n", n}, {"axis", axis}});
 }
 // pad_width: a pair for each axis, {{1, 1}, {0, 2}}.
+struct PadModeOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument mode = "constant";
+  OpArgument constant_values = nullptr;
+};
+struct PadKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument pad_width = nullptr;
+  OpArgument mode = "constant";
+  OpArgument constant_values = nullptr;
+};
+Tensor pad(const Operand& x, const PadKeywords& o);
+inline Tensor pad(const Operand& x, const OpArgument& pad_width, const PadModeOptions& o) {
+  return pad(x, PadKeywords{{}, pad_width, o.mode, o.constant_values});
+}
+template <int = 0>
 Tensor pad(const Operand& x, const OpArgument& pad_width, const OpArgument& mode = "constant",
-           const OpArgument& constant_values = nullptr);
+           const OpArgument& constant_values = nullptr) {
+  return pad(x, PadKeywords{{}, pad_width, mode, constant_values});
+}
 template <typename... Operands>
 Tensor einsum(const std::string& subscripts, const Operands&... operands) {
   return internal::run("Einsum", {Operand(operands)...}, {{"subscripts", subscripts}});

@@ -124,6 +124,8 @@ struct MuonOptions {
   std::optional<double> rms_rate = 0.2;
 };
 struct LossScaleOptions {
+  FieldNamesOnly names_only = {};
+  OptimizerPtr inner_optimizer = {};  // where it is not given by position
   double initial_scale = 32768.0;
   std::int64_t dynamic_growth_steps = 2000;
   std::string name = {};
@@ -145,6 +147,9 @@ OptimizerPtr Muon(MuonOptions options = {});
 // Multiplies losses by a scale that grows after good steps and halves when a gradient is not finite, in
 // which case the step is left out.
 OptimizerPtr LossScaleOptimizer(OptimizerPtr inner_optimizer, LossScaleOptions options = {});
+inline OptimizerPtr LossScaleOptimizer(const LossScaleOptions& options) {
+  return LossScaleOptimizer(options.inner_optimizer, options);
+}
 // The inner optimizer of a LossScaleOptimizer; any other optimizer itself. compile configs hold the inner one.
 OptimizerPtr inner_optimizer(const OptimizerPtr& optimizer);
 

@@ -36,6 +36,13 @@ Tensor share_of_loss(losses::Reduced reduced, std::optional<std::int64_t> all_ro
   return losses::Loss::finish(reduced);
 }
 
+// A term of add_loss(), summed as Keras does, of which a replica takes its share.
+Tensor share_of_added(const Tensor& term, double share) {
+  Tensor loss = is_floating(term.dtype()) ? term : ops::cast(term, DType::kFloat32);
+  if (loss.rank() > 0) loss = ops::reduce_sum(loss);
+  return share == 1.0 ? loss : loss * share;
+}
+
 // A replica's rows, which begin at `offset`, with those of the others. Rows of zeros are added up, so that it works
 // across workers, and an idle one, and is differentiable.
 Tensor gather_rows(const Tensor& rows, std::int64_t offset, std::int64_t all) {
@@ -149,7 +156,7 @@ AllReduceSteps::StepOutput AllReduceSteps::forward_loss(const Batch& part, const
   double share = all_rows > 0 ? static_cast<double>(rows) / static_cast<double>(all_rows) : 1.0;
   if (out.numbers_per_row > 0) share = out.numbers_per_row * static_cast<double>(rows);  // added to each of the numbers
   for (const Tensor& extra : model.losses()) {
-    const Tensor term = share == 1.0 ? extra : extra * share;
+    const Tensor term = share_of_added(extra, share);
     out.loss = out.loss.defined() ? out.loss + ops::cast(term, out.loss.dtype()) : term;
   }
   return out;
@@ -317,7 +324,7 @@ Tensor AllReduceSteps::compute_loss(const Structure& y, const Structure& y_pred,
   const distribute::ReplicaContext* const context = distribute::get_replica_context();
   const double share = context ? 1.0 / context->num_replicas_in_sync() : 1.0;
   for (const Tensor& extra : session_.model.losses()) {
-    const Tensor term = share == 1.0 ? extra : extra * share;
+    const Tensor term = share_of_added(extra, share);
     loss = loss.defined() ? loss + ops::cast(term, loss.dtype()) : term;
   }
   return loss;

@@ -1,0 +1,275 @@
+#include "lockstep/keras/feature_space.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/activation.h"
+#include "lockstep/keras/layers/input_layer.h"
+#include "lockstep/keras/layers/merging.h"
+#include "lockstep/keras/layers/preprocessing.h"
+#include "lockstep/keras/naming_internal.h"
+#include "lockstep/keras/preprocessing/categories.h"
+#include "lockstep/keras/preprocessing/lookup.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::utils {
+namespace {
+
+using keras::LayerHandle;
+using keras::Structure;
+
+std::string own_or_auto_name(const std::string& name, const char* kind) {
+  return name.empty() ? keras::auto_name(kind) : name;
+}
+
+std::string preprocessor_name(const std::string& name, const char* kind) {
+  return own_or_auto_name(name, kind) + "_preprocessor";
+}
+
+// How many numbers of a layer's there are; empty for layers that give no numbers of categories.
+std::optional<std::int64_t> categories_of(const LayerHandle& layer) {
+  const std::string kind = layer->class_name();
+  if (kind == "IntegerLookup" || kind == "StringLookup") return layers::vocabulary_size(layer);
+  if (kind == "Hashing" || kind == "HashedCrossing" || kind == "Discretization")
+    return layer->get_config().at("num_bins").get<std::int64_t>();
+  return std::nullopt;
+}
+
+}  // namespace
+
+struct FeatureSpace::State {
+  std::vector<std::pair<std::string, Feature>> features;
+  std::vector<std::pair<Cross, LayerHandle>> crosses;
+  std::string output_mode;
+  std::map<std::string, LayerHandle> one_hot_encoders;
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  LayerHandle concat;
+  bool adapted = false;
+  std::optional<Structure> encoded;
+
+  static bool learns(const Feature& feature) {
+    const std::string kind = feature.preprocessor->class_name();
+    if (kind == "Normalization") return feature.preprocessor->get_config().at("mean").is_null();
+    return kind == "Discretization" || kind == "IntegerLookup" || kind == "StringLookup" || kind == "TextVectorization";
+  }
+
+  // The output of `layer`, as its feature or cross is encoded.
+  Tensor encoded_column(const std::string& name, const LayerHandle& layer, const std::string& mode, Tensor value) {
+    if (mode == "one_hot") {
+      auto& encoder = one_hot_encoders[name];
+      if (!encoder) {
+        if (!is_integer(value.dtype())) {
+          throw_invalid_argument(
+              fmt::format("FeatureSpace: feature '{}' with output_mode 'one_hot' requires integers, "
+                          "its preprocessor gives {}",
+                          name, dtype_name(value.dtype())));
+        }
+        const std::optional<std::int64_t> categories = categories_of(layer);
+        if (!categories) {
+          throw_invalid_argument(fmt::format(
+              "FeatureSpace: the number of categories of feature '{}' is not known; use output_mode 'int'", name));
+        }
+        encoder = layers::CategoryEncoding(*categories, {.output_mode = "multi_hot"});
+      }
+      value = encoder(value).leaf();
+    }
+    if (output_mode == "concat" && (is_integer(value.dtype()) || value.dtype() == DType::kString) && mode != "float") {
+      throw_invalid_argument(
+          fmt::format("FeatureSpace: feature '{}' is not encoded, it has dtype {}; use output_mode 'dict'", name,
+                      dtype_name(value.dtype())));
+    }
+    return value;
+  }
+
+  Structure encode(const std::map<std::string, Tensor>& columns) {
+    std::map<std::string, Tensor> processed;
+    for (const auto& [name, feature] : features) {
+      const auto column = columns.find(name);
+      if (column == columns.end()) throw_invalid_argument(fmt::format("FeatureSpace: there is no column '{}'", name));
+      processed[name] = feature.preprocessor(column->second).leaf();
+    }
+    Structure::Dict all;
+    std::vector<const std::pair<std::string, Feature>*> sorted;
+    for (const auto& feature : features) sorted.push_back(&feature);
+    std::ranges::sort(sorted, {}, [](const auto* feature) { return feature->first; });
+    for (const auto* feature : sorted) {
+      all.emplace_back(feature->first, encoded_column(feature->first, feature->second.preprocessor,
+                                                      feature->second.output_mode, processed.at(feature->first)));
+    }
+    std::map<std::string, Tensor> crossed;
+    for (const auto& [cross, layer] : crosses) {
+      Structure::List parts;
+      for (const std::string& name : cross.options.feature_names) parts.push_back(processed.at(name));
+      crossed[cross.name()] =
+          encoded_column(cross.name(), layer, cross.options.output_mode, layer(Structure::list(parts)).leaf());
+    }
+    for (auto& [name, value] : crossed) all.emplace_back(name, value);
+    if (output_mode == "dict") return Structure::dict(std::move(all));
+    if (all.size() == 1) return all[0].second;
+    Structure::List parts;
+    for (auto& [name, value] : all) {
+      // NumPy's promotion: integers that are given for a feature "float" become those of the others.
+      const Tensor part = value.leaf();
+      parts.push_back(is_floating(part.dtype()) || part.is_symbolic() ? part : ops::cast(part, DType::kFloat32));
+    }
+    if (!concat) concat = layers::Concatenate({.axis = -1});
+    return concat(Structure::list(parts));
+  }
+
+  void require_adapted() {
+    if (adapted) return;
+    for (const auto& [name, feature] : features) {
+      if (learns(feature)) throw_failed_precondition("FeatureSpace requires adapt() before it is used");
+    }
+    adapted = true;
+  }
+};
+
+std::string FeatureSpace::Cross::name() const { return fmt::format("{}", fmt::join(options.feature_names, "_X_")); }
+
+FeatureSpace::Feature FeatureSpace::feature(const FeatureOptions& o) {
+  if (o.output_mode != "int" && o.output_mode != "one_hot" && o.output_mode != "float") {
+    throw_invalid_argument(
+        fmt::format("FeatureSpace: unknown output_mode '{}', expected int, one_hot or float", o.output_mode));
+  }
+  return {o.dtype, o.preprocessor, o.output_mode};
+}
+FeatureSpace::Feature FeatureSpace::float_(const FeatureNameOptions& o) {
+  return {"float32", layers::Activation("linear", {.name = preprocessor_name(o.name, "float")}), "float"};
+}
+FeatureSpace::Feature FeatureSpace::float_normalized(const FeatureNameOptions& o) {
+  return {"float32", layers::Normalization({.name = preprocessor_name(o.name, "float_normalized")}), "float"};
+}
+FeatureSpace::Feature FeatureSpace::float_rescaled(const RescaledFeatureOptions& o) {
+  return {"float32",
+          layers::Rescaling(o.scale, {.offset = o.offset, .name = preprocessor_name(o.name, "float_rescaled")}),
+          "float"};
+}
+FeatureSpace::Feature FeatureSpace::float_discretized(const DiscretizedFeatureOptions& o) {
+  return feature({.dtype = "float32",
+                  .preprocessor = layers::Discretization(
+                      {.num_bins = o.num_bins, .name = preprocessor_name(o.name, "float_discretized")}),
+                  .output_mode = o.output_mode});
+}
+FeatureSpace::Feature FeatureSpace::integer_categorical(const CategoricalFeatureOptions& o) {
+  return feature({.dtype = "int32",
+                  .preprocessor = layers::IntegerLookup({.max_tokens = o.max_tokens,
+                                                         .num_oov_indices = o.num_oov_indices,
+                                                         .name = preprocessor_name(o.name, "integer_categorical")}),
+                  .output_mode = o.output_mode});
+}
+FeatureSpace::Feature FeatureSpace::string_categorical(const CategoricalFeatureOptions& o) {
+  return feature({.dtype = "string",
+                  .preprocessor = layers::StringLookup({.max_tokens = o.max_tokens,
+                                                        .num_oov_indices = o.num_oov_indices,
+                                                        .name = preprocessor_name(o.name, "string_categorical")}),
+                  .output_mode = o.output_mode});
+}
+FeatureSpace::Feature FeatureSpace::string_hashed(const HashedFeatureOptions& o) {
+  return feature({.dtype = "string",
+                  .preprocessor = layers::Hashing(o.num_bins, {.name = preprocessor_name(o.name, "string_hashed")}),
+                  .output_mode = o.output_mode});
+}
+FeatureSpace::Feature FeatureSpace::integer_hashed(const HashedFeatureOptions& o) {
+  return feature({.dtype = "int32",
+                  .preprocessor = layers::Hashing(o.num_bins, {.name = preprocessor_name(o.name, "integer_hashed")}),
+                  .output_mode = o.output_mode});
+}
+
+FeatureSpace::FeatureSpace(const Options& o) : state_(std::make_shared<State>()) {
+  if (o.features.empty()) throw_invalid_argument("FeatureSpace requires features");
+  if (o.output_mode != "concat" && o.output_mode != "dict") {
+    throw_invalid_argument(
+        fmt::format("FeatureSpace: unknown output_mode '{}', expected concat or dict", o.output_mode));
+  }
+  state_->output_mode = o.output_mode;
+  const auto of_kind = [&](const std::string& kind, const std::string& name) -> Feature {
+    if (kind == "float") return float_({.name = name});
+    if (kind == "float_normalized") return float_normalized({.name = name});
+    if (kind == "float_rescaled") return float_rescaled({.name = name});
+    if (kind == "float_discretized") return float_discretized({.num_bins = o.num_discretization_bins, .name = name});
+    if (kind == "integer_categorical") return integer_categorical({.name = name});
+    if (kind == "string_categorical") return string_categorical({.name = name});
+    if (kind == "integer_hashed") return integer_hashed({.num_bins = o.hashing_dim, .name = name});
+    if (kind == "string_hashed") return string_hashed({.num_bins = o.hashing_dim, .name = name});
+    throw_invalid_argument(fmt::format("FeatureSpace: unknown type '{}' of feature '{}'", kind, name));
+  };
+  for (const auto& [name, feature] : o.features) {
+    const bool known = std::ranges::any_of(state_->features, [&](const auto& other) { return other.first == name; });
+    if (known) throw_invalid_argument(fmt::format("FeatureSpace: feature '{}' is given twice", name));
+    state_->features.emplace_back(name, feature.feature() ? *feature.feature() : of_kind(feature.kind(), name));
+  }
+  for (Cross cross : o.crosses) {
+    for (const std::string& name : cross.options.feature_names) {
+      const bool known = std::ranges::any_of(state_->features, [&](const auto& other) { return other.first == name; });
+      if (!known) throw_invalid_argument(fmt::format("FeatureSpace: unknown feature '{}' in crosses", name));
+    }
+    if (cross.options.crossing_dim == 0) cross.options.crossing_dim = o.crossing_dim;
+    LayerHandle layer = layers::HashedCrossing(cross.options.crossing_dim, {.name = cross.name()});
+    state_->crosses.emplace_back(std::move(cross), std::move(layer));
+  }
+  for (const auto& [name, feature] : state_->features)
+    state_->inputs.emplace_back(name, layers::Input(Shape{1}, {.dtype = feature.dtype, .name = name}));
+}
+
+void FeatureSpace::adapt(const data::Dataset& dataset) const {
+  for (const auto& [name, feature] : state_->features) {
+    if (!State::learns(feature)) continue;
+    data::Dataset column = dataset.map([key = name](const Structure& row) -> data::Element { return row.at(key); });
+    const int rank = next(iter(column)).leaf().rank();
+    if (rank == 0) column = column.batch(32);
+    if (rank <= 1) column = column.map([](const Tensor& x) { return ops::expand_dims(x, -1); });
+    feature.preprocessor.adapt(column);
+  }
+  state_->adapted = true;
+}
+void FeatureSpace::adapt(const Structure& columns) const { adapt(data::Dataset::from_tensor_slices(columns)); }
+
+Structure FeatureSpace::operator()(const Structure& columns) const {
+  state_->require_adapted();
+  if (!columns.is_dict()) throw_invalid_argument("FeatureSpace requires a dict of columns");
+  static_cast<void>(get_encoded_features());  // makes the encoders, which the categories of the features need
+  std::map<std::string, Tensor> given;
+  bool one_row = false;
+  for (const auto& [name, value] : columns.entries()) {
+    Tensor column = value.leaf();
+    if (column.rank() == 0) {
+      column = ops::reshape(column, {1, 1});
+      one_row = true;
+    } else if (column.rank() == 1) {
+      column = ops::expand_dims(column, -1);
+    }
+    given[name] = std::move(column);
+  }
+  const Structure encoded = state_->encode(given);
+  if (!one_row) return encoded;
+  return encoded.map([](const Tensor& x) { return x.rank() == 2 && x.dim(0) == 1 ? ops::squeeze(x, {0}) : x; });
+}
+
+Structure FeatureSpace::get_inputs() const {
+  Structure::Dict inputs;
+  for (const auto& [name, input] : state_->inputs) inputs.emplace_back(name, input);
+  return Structure::dict(std::move(inputs));
+}
+
+Structure FeatureSpace::get_encoded_features() const {
+  state_->require_adapted();
+  if (!state_->encoded) state_->encoded = state_->encode({state_->inputs.begin(), state_->inputs.end()});
+  return *state_->encoded;
+}
+
+std::map<std::string, LayerHandle> FeatureSpace::preprocessors() const {
+  std::map<std::string, LayerHandle> layers;
+  for (const auto& [name, feature] : state_->features) layers.emplace(name, feature.preprocessor);
+  return layers;
+}
+std::map<std::string, LayerHandle> FeatureSpace::crossers() const {
+  std::map<std::string, LayerHandle> layers;
+  for (const auto& [cross, layer] : state_->crosses) layers.emplace(cross.name(), layer);
+  return layers;
+}
+
+}  // namespace lockstep::utils

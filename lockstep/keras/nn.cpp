@@ -1,0 +1,79 @@
+#include "lockstep/keras/nn.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/keywords.h"
+#include "lockstep/ops/operators.h"
+#include "lockstep/random/generator.h"
+
+namespace lockstep::nn {
+namespace {
+
+ops::ConvOptions conv_options(const ConvKeywords& o) {
+  return {.strides = o.strides.of_image(o.data_format),
+          .padding = o.padding,
+          .dilations = o.dilations.of_image(o.data_format),
+          .data_format = o.data_format};
+}
+
+ops::PoolOptions pool_options(const PoolKeywords& o) {
+  return {.size = o.ksize.of_image(o.data_format),
+          .strides = o.strides.of_image(o.data_format),
+          .padding = o.padding,
+          .data_format = o.data_format};
+}
+
+}  // namespace
+
+ops::Ints WindowArg::of_image(std::string_view data_format) const {
+  switch (values_.size()) {
+    case 1: return {values_[0], values_[0]};
+    case 2: return values_;
+    case 4: {
+      const std::size_t first = data_format == "NCHW" ? 2 : 1;
+      return {values_[first], values_[first + 1]};
+    }
+    default:
+      throw_invalid_argument(
+          fmt::format("invalid window or strides: found {} numbers, expected 1, 2 or 4", values_.size()));
+  }
+}
+
+Tensor conv2d(const Tensor& input, const Tensor& filters, const ConvKeywords& o) {
+  return ops::conv2d(input, filters, conv_options(o));
+}
+Tensor depthwise_conv2d(const Tensor& input, const Tensor& filter, const ConvKeywords& o) {
+  return ops::depthwise_conv2d(input, filter, conv_options(o));
+}
+Tensor conv2d_transpose(const Tensor& input, const Tensor& filters, const ConvKeywords& o) {
+  return ops::conv2d_transpose(input, filters, ops::shape_tensor(o.output_shape), conv_options(o));
+}
+Tensor max_pool2d(const Tensor& input, const PoolKeywords& o) { return ops::max_pool(input, pool_options(o)); }
+Tensor avg_pool2d(const Tensor& input, const PoolKeywords& o) { return ops::avg_pool(input, pool_options(o)); }
+
+Tensor batch_normalization(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& offset,
+                           const Tensor& scale, double variance_epsilon) {
+  const Tensor inverse = ops::rsqrt(variance + variance_epsilon);
+  const Tensor factor = scale.defined() ? inverse * scale : inverse;
+  const Tensor shift = offset.defined() ? offset - mean * factor : ops::negative(mean * factor);
+  return x * factor + shift;
+}
+
+Tensor depth_to_space(const Tensor& input, std::int64_t block_size) {
+  return ops::call1("DepthToSpace", {input}, {{"block_size", block_size}});
+}
+Tensor space_to_depth(const Tensor& input, std::int64_t block_size) {
+  return ops::call1("SpaceToDepth", {input}, {{"block_size", block_size}});
+}
+
+Tensor dropout(const Tensor& x, const DropoutKeywords& o) {
+  if (o.rate < 0 || o.rate >= 1)
+    throw_invalid_argument(fmt::format("dropout: invalid rate: found {}, expected at least 0 and below 1", o.rate));
+  if (o.rate == 0) return x;
+  const Tensor drawn = ops::random::uniform(ops::shape(x), {.dtype = x.dtype(), .seed = o.seed});
+  return ops::where(drawn >= o.rate, x * (1 / (1 - o.rate)), 0.0);
+}
+
+}  // namespace lockstep::nn

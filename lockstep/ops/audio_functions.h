@@ -1,0 +1,64 @@
+// tf.audio and tf.signal: sound files, and their frames and spectra. Names, order of arguments and defaults are
+// TensorFlow's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::audio {
+
+struct DecodeWavKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t desired_channels = -1;  // default: those of the file
+  std::int64_t desired_samples = -1;   // longer sounds are cut, shorter ones get zeros
+};
+// (samples, channels), float32 from -1 to 1, and the samples per second.
+struct Wav {
+  Tensor audio, sample_rate;
+};
+// Of 16-bit samples. Throws InvalidArgument for other bytes.
+Wav decode_wav(const Tensor& contents, const DecodeWavKeywords& keywords = {});
+inline Wav decode_wav(const Tensor& contents, std::int64_t desired_channels, std::int64_t desired_samples = -1) {
+  return decode_wav(contents, DecodeWavKeywords{{}, desired_channels, desired_samples});
+}
+Tensor encode_wav(const Tensor& audio, const Tensor& sample_rate);
+
+}  // namespace lockstep::audio
+
+namespace lockstep::signal {
+
+// (length,), float32: 1/2 - 1/2 cos(2π i / length) of a periodic window.
+Tensor hann_window(std::int64_t window_length, bool periodic = true);
+Tensor hamming_window(std::int64_t window_length, bool periodic = true);
+// Frames of frame_length numbers of the last axis, each frame_step behind the one before, (…, frames, frame_length).
+struct FrameKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t frame_length = 0;
+  std::int64_t frame_step = 0;
+  bool pad_end = false;  // with zeros, so that no number is left out
+  double pad_value = 0;
+};
+Tensor frame(const Tensor& signal, const FrameKeywords& keywords);
+inline Tensor frame(const Tensor& signal, std::int64_t frame_length, std::int64_t frame_step) {
+  return frame(signal, FrameKeywords{{}, frame_length, frame_step});
+}
+// The spectrum of each frame, times a window, complex64, (…, frames, fft_length / 2 + 1). Default of fft_length: the
+// next power of two.
+struct StftKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t frame_length = 0;
+  std::int64_t frame_step = 0;
+  std::optional<std::int64_t> fft_length = std::nullopt;
+  std::function<Tensor(std::int64_t length)> window_fn = {};  // default: hann_window
+  bool pad_end = false;
+};
+Tensor stft(const Tensor& signals, const StftKeywords& keywords);
+inline Tensor stft(const Tensor& signals, std::int64_t frame_length, std::int64_t frame_step) {
+  return stft(signals, StftKeywords{{}, frame_length, frame_step});
+}
+
+}  // namespace lockstep::signal
