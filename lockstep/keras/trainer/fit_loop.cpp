@@ -152,11 +152,46 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
   callbacks.each(&Callback::on_train_end, logs);
 }
 
+// The counters of a training step that do not depend on its data: the optimizer's and those of the seeds. Keras learns
+// that a dataset of unknown length has ended by a step whose batch does not come, in which TensorFlow counts these.
+class DatalessCounters {
+ public:
+  explicit DatalessCounters(TrainingSession& session) : optimizer_(session.optimizer) {
+    for (const Layer* layer : session.model.flatten_layers()) {
+      for (const random::SeedGeneratorPtr& generator : layer->seed_generators()) states_.push_back(generator->state());
+    }
+  }
+  void before_step() {
+    before_.clear();
+    for (const distribute::VariablePtr& state : states_) before_.push_back(state->value());
+  }
+  // As much as the last step did.
+  void advance() {
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      states_[i]->assign(states_[i]->value() + (states_[i]->value() - before_[i]));
+    const distribute::VariablePtr& iterations = optimizer_->iterations_variable();
+    if (iterations) iterations->assign(iterations->value() + lockstep::Number(1));
+  }
+
+ private:
+  optimizers::OptimizerPtr optimizer_;
+  std::vector<distribute::VariablePtr> states_;
+  Tensors before_;
+};
+
 // One epoch of training, from the step at which the loop stands.
 Results Trainer::run_epoch(Loop& loop) {
+  std::optional<DatalessCounters> counters;
+  const bool of_unknown_length = !loop.batches.num_batches() && !session_->strategy && session_->optimizer &&
+                                 session_->options.steps_per_execution == 1;
   while (!stop_training) {
     std::optional<Batch> batch = loop.batches.next_execution();
-    if (!batch) break;
+    if (!batch) {
+      if (counters) counters->advance();
+      break;
+    }
+    if (of_unknown_length && !counters) counters.emplace(*session_);
+    if (counters) counters->before_step();
     loop.callbacks.each(&Callback::on_train_batch_begin, loop.batches.begin_step(), Logs{});
     do {
       loop.results = train(*batch);
