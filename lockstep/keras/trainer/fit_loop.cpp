@@ -152,11 +152,13 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
   callbacks.each(&Callback::on_train_end, logs);
 }
 
+namespace {
+
 // The counters of a training step that do not depend on its data: the optimizer's and those of the seeds. Keras learns
 // that a dataset of unknown length has ended by a step whose batch does not come, in which TensorFlow counts these.
-class DatalessCounters {
+class CountersWithoutData {
  public:
-  explicit DatalessCounters(TrainingSession& session) : optimizer_(session.optimizer) {
+  explicit CountersWithoutData(TrainingSession& session) : optimizer_(session.optimizer) {
     for (const Layer* layer : session.model.flatten_layers()) {
       for (const random::SeedGeneratorPtr& generator : layer->seed_generators()) states_.push_back(generator->state());
     }
@@ -179,9 +181,11 @@ class DatalessCounters {
   Tensors before_;
 };
 
+}  // namespace
+
 // One epoch of training, from the step at which the loop stands.
 Results Trainer::run_epoch(Loop& loop) {
-  std::optional<DatalessCounters> counters;
+  std::optional<CountersWithoutData> counters;
   const bool of_unknown_length = !loop.batches.num_batches() && !session_->strategy && session_->optimizer &&
                                  session_->options.steps_per_execution == 1;
   while (!stop_training) {
