@@ -31,6 +31,7 @@ void EpochIterator::begin_epoch() {
     steps_seen_ = 0;
   }
   next_step_ = done_ = in_execution_ = 0;
+  ran_out_ = false;
 }
 
 std::optional<Batch> EpochIterator::next_execution() {
@@ -52,6 +53,7 @@ std::optional<Batch> EpochIterator::next_execution() {
   if (!batch) {
     if (!pass_length_) pass_length_ = steps_seen_;
     warn_if_short();
+    ran_out_ = true;
     open_ = false;
     source_.on_epoch_end();
     return std::nullopt;

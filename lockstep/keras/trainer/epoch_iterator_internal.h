@@ -45,6 +45,9 @@ class EpochIterator {
   void begin_epoch();
   // The first batch of the next execution; empty at the end of the epoch.
   std::optional<Batch> next_execution();
+  // Whether the length of a pass is not known, and whether the epoch ended by a step whose batch did not come.
+  bool may_run_out() const { return !source_.num_batches(); }
+  bool ran_out() const { return ran_out_; }
   // The next batch of this execution; empty at its end.
   std::optional<Batch> next_in_execution();
 
@@ -67,9 +70,10 @@ class EpochIterator {
   Options options_;
   std::optional<std::int64_t> pass_length_;  // in steps; known from the start or since a pass ended
   bool open_ = false;                        // a pass has begun that a further epoch with steps_per_epoch continues
-  std::int64_t steps_seen_ = 0;              // of the pass
-  std::int64_t next_step_ = 0;               // of the epoch
-  std::int64_t in_execution_ = 0;            // batches of this execution so far
+  bool ran_out_ = false;
+  std::int64_t steps_seen_ = 0;    // of the pass
+  std::int64_t next_step_ = 0;     // of the epoch
+  std::int64_t in_execution_ = 0;  // batches of this execution so far
   std::int64_t done_ = 0;
 };
 

@@ -155,7 +155,8 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
 namespace {
 
 // The counters of a training step that do not depend on its data: the optimizer's and those of the seeds. Keras learns
-// that a dataset of unknown length has ended by a step whose batch does not come, in which TensorFlow counts these.
+// that a dataset of unknown length has ended by a step whose batch does not come, in which TensorFlow counts these; not
+// with several steps per execution.
 class CountersWithoutData {
  public:
   explicit CountersWithoutData(TrainingSession& session) : optimizer_(session.optimizer) {
@@ -186,12 +187,12 @@ class CountersWithoutData {
 // One epoch of training, from the step at which the loop stands.
 Results Trainer::run_epoch(Loop& loop) {
   std::optional<CountersWithoutData> counters;
-  const bool of_unknown_length = !loop.batches.num_batches() && !session_->strategy && session_->optimizer &&
-                                 session_->options.steps_per_execution == 1;
+  const bool of_unknown_length =
+      loop.batches.may_run_out() && !session_->strategy && session_->options.steps_per_execution == 1;
   while (!stop_training) {
     std::optional<Batch> batch = loop.batches.next_execution();
     if (!batch) {
-      if (counters) counters->advance();
+      if (counters && loop.batches.ran_out()) counters->advance();
       break;
     }
     if (of_unknown_length && !counters) counters.emplace(*session_);
