@@ -172,9 +172,6 @@ TEST(KeywordLines, NeuralNetworksImagesAndSignals) {
           -0.05774569, -0.3425204, -0.5877661, -0.7715757, -0.8775301});
   expect(R"(ls::strings::to_number(ls::Tensor{"1", "2"}, {.out_type = ls::int32}))",
          ls::strings::to_number(ls::Tensor{"1", "2"}, {.out_type = ls::int32}), "int32", {2}, {1, 2});
-  expect(R"(ls::io::parse_tensor(ls::io::serialize_tensor(x), {.out_type = ls::float32}))",
-         ls::io::parse_tensor(ls::io::serialize_tensor(x), {.out_type = ls::float32}), "float32", {2, 3},
-         {1, -2, 3, 4, 5, -6});
   expect(R"(ls::signal::frame(a, {.frame_length = 2, .frame_step = 1, .pad_end = true}))",
          ls::signal::frame(a, {.frame_length = 2, .frame_step = 1, .pad_end = true}), "float32", {3, 2},
          {1, 2, 2, 3, 3, 0});
