@@ -83,7 +83,6 @@ LOCKSTEP_UNARY(ones_like, "OnesLike")
 LOCKSTEP_UNARY(identity, "Identity")
 LOCKSTEP_UNARY(stop_gradient, "StopGradient")
 LOCKSTEP_UNARY(neg, "Neg")
-LOCKSTEP_UNARY(abs, "Abs")
 LOCKSTEP_UNARY(sign, "Sign")
 LOCKSTEP_UNARY(square, "Square")
 LOCKSTEP_UNARY(sqrt, "Sqrt")
@@ -276,6 +275,7 @@ TopK top_k(const Tensor& x, std::int64_t k, bool sorted) {
   Tensors out = call("TopKV2", {x, constant(static_cast<double>(k), DType::kInt32)}, {{"sorted", sorted}});
   return {out[0], out[1]};
 }
+Tensor abs(const Tensor& x) { return call1(is_complex(x.dtype()) ? "ComplexAbs" : "Abs", {x}); }
 Tensor in_top_k(const Tensor& targets, const Tensor& predictions, std::int64_t k) {
   return call1("InTopKV2", {predictions, targets, constant(static_cast<double>(k), targets.dtype())});
 }
