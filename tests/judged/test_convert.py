@@ -12,7 +12,7 @@ import lockstep_tool as tool
 import train_table as table
 from test_train import compare
 
-pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras has no such command")
+pytestmark = [pytest.mark.skipif(tool.CONTROL, reason="Keras has no such command"), pytest.mark.usefixtures("eagerly")]
 MODELS = ["dense", "cnn", "functional", "lstm", "embedding"]
 
 
