@@ -1,6 +1,7 @@
 // Datasets whose elements are read from files.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,10 @@ class TextLineDataset : public Dataset {
   explicit TextLineDataset(const std::vector<std::string>& filenames, const std::string& compression_type = "");
   explicit TextLineDataset(const std::string& filename, const std::string& compression_type = "")
       : TextLineDataset(std::vector<std::string>{filename}, compression_type) {}
-  explicit TextLineDataset(const char* filename) : TextLineDataset(std::string(filename)) {}
+  explicit TextLineDataset(const char* filename, const std::string& compression_type = "")
+      : TextLineDataset(std::string(filename), compression_type) {}
+  explicit TextLineDataset(std::initializer_list<const char*> filenames, const std::string& compression_type = "")
+      : TextLineDataset(std::vector<std::string>(filenames.begin(), filenames.end()), compression_type) {}
   // filenames: string scalars.
   explicit TextLineDataset(const Dataset& filenames, const std::string& compression_type = "");
 };
@@ -29,7 +33,10 @@ class TFRecordDataset : public Dataset {
   explicit TFRecordDataset(const std::vector<std::string>& filenames, const std::string& compression_type = "");
   explicit TFRecordDataset(const std::string& filename, const std::string& compression_type = "")
       : TFRecordDataset(std::vector<std::string>{filename}, compression_type) {}
-  explicit TFRecordDataset(const char* filename) : TFRecordDataset(std::string(filename)) {}
+  explicit TFRecordDataset(const char* filename, const std::string& compression_type = "")
+      : TFRecordDataset(std::string(filename), compression_type) {}
+  explicit TFRecordDataset(std::initializer_list<const char*> filenames, const std::string& compression_type = "")
+      : TFRecordDataset(std::vector<std::string>(filenames.begin(), filenames.end()), compression_type) {}
   explicit TFRecordDataset(const Dataset& filenames, const std::string& compression_type = "");
 };
 
@@ -38,6 +45,10 @@ class TFRecordDataset : public Dataset {
 // InvalidArgument when none matches.
 Dataset list_files(const std::vector<std::string>& patterns, bool shuffle = true,
                    std::optional<std::int64_t> seed = std::nullopt);
+inline Dataset list_files(std::initializer_list<const char*> patterns, bool shuffle = true,
+                          std::optional<std::int64_t> seed = std::nullopt) {
+  return list_files(std::vector<std::string>(patterns.begin(), patterns.end()), shuffle, seed);
+}
 Dataset list_files(const std::string& pattern, bool shuffle = true, std::optional<std::int64_t> seed = std::nullopt);
 
 }  // namespace lockstep::data

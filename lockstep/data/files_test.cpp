@@ -158,6 +158,8 @@ TEST_F(FilesTest, CompressedFilesAreRead) {
   EXPECT_THAT(fault(TextLineDataset({write("g", gzip.substr(0, 20))}, "GZIP"), Code::kDataLoss),
               HasSubstr("ends within"));
   EXPECT_THROW(TextLineDataset({"x"}, "XZ"), Error);
+  EXPECT_THROW(TextLineDataset("x", "XZ"), Error);
+  EXPECT_EQ(TextLineDataset({"x", "y"}).cardinality(), kUnknownCardinality);
 }
 
 TEST_F(FilesTest, FilesAreListedInOrderOrShuffled) {
