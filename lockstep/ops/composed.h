@@ -26,6 +26,10 @@ struct ConstantKeywords {
 // Throws InvalidArgument for a shape of another number of elements.
 Tensor constant(const Values& values, const ConstantKeywords& keywords);
 
+// tf.saturate_cast: values beyond the range of the dtype become its limits. From floating numbers the limit is the
+// largest integer that the dtype of `value` can represent.
+Tensor saturate_cast(const Tensor& value, DType dtype);
+
 // Of a tensor, which is what a NumPy array is here: the tensor, cast to the dtype; of a shape: a vector.
 template <typename T>
 requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor

@@ -257,6 +257,11 @@ ROWS = {
     "logaddexp2_infinite": lambda a, b, i: O.logaddexp2(O.log(O.relu(a)), O.log(O.relu(a) * 0)), "ldexp_infinite": lambda a, b, i: O.ldexp(a / 0.0, O.cast(b * 300, "int32")),
     "fmod_negative": lambda a, b, i: O.fmod(O.cast(a * 9, "int8"), O.cast(O.abs(b) * 3 + 1, "int8")),
     "hstack_mixed": lambda a, b, i: O.hstack([a > 0, b]), "vstack_mixed": lambda a, b, i: O.vstack([O.cast(a, "int32"), b]), "dstack_mixed": lambda a, b, i: O.dstack([O.cast(a, "int8"), O.cast(b, "int32")]),
+    "resize_bytes": lambda a, b, i: O.image.resize(O.saturate_cast(i * 300, "uint8"), (9, 5)),
+    "resize_bytes_bicubic": lambda a, b, i: O.image.resize(O.saturate_cast(i * 300, "uint8"), (9, 11), interpolation="bicubic"),
+    "resize_bytes_lanczos": lambda a, b, i: O.image.resize(O.cast(i * 300, "int16"), (9, 11), interpolation="lanczos3"),
+    "saturate_float16": lambda a, b, i: O.saturate_cast(a * 1e6, "float16"),
+    "saturate_ints": lambda a, b, i: O.saturate_cast(O.cast(a * 300, "int16"), "uint8"),
 }
 SEGMENTS = np.array([0, 0, 1, 2])
 PLACES = np.array([[0, 1], [0, 3]])
@@ -333,6 +338,8 @@ WITHOUT_GRADIENT = {
     "ldexp_infinite", "logaddexp_infinite", "logaddexp2_infinite", "heaviside_nan",
     # The sine of 1e30 depends on the last bit.
     "hypot_large",
+    # That of most clipped numbers is 0.
+    "saturate_float16",
 }
 
 

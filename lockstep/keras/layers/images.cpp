@@ -9,6 +9,7 @@
 #include "lockstep/keras/layers/images_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -63,6 +64,10 @@ Tensor resize_images(const Tensor& x, Size target, const std::string& interpolat
       std::vector<std::int32_t>{static_cast<std::int32_t>(target.height), static_cast<std::int32_t>(target.width)});
   if (interpolation == "area") return ops::call1("ResizeArea", {x, size});
   return ops::call1("ResizeBicubic", {x, size}, {{"half_pixel_centers", true}});
+}
+
+Tensor in_dtype_of_images(const Tensor& resized, DType dtype) {
+  return ops::saturate_cast(is_integer(dtype) && is_floating(resized.dtype()) ? ops::round(resized) : resized, dtype);
 }
 
 namespace {
@@ -174,8 +179,7 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
     if (options_.crop_to_aspect_ratio) x = cut(x, aspect_crop(size_of(x), target()));
     if (options_.pad_to_aspect_ratio) x = aspect_pad(x, size_of(x), target(), options_.fill_value);
     const Tensor y = resize_images(x, target(), mask ? "nearest" : options_.interpolation, options_.antialias);
-    if (y.dtype() == given.dtype()) return y;
-    return ops::cast(is_integer(given.dtype()) ? ops::round(y) : y, given.dtype());
+    return in_dtype_of_images(y, given.dtype());
   }
 };
 

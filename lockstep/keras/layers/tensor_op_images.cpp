@@ -37,7 +37,7 @@ Tensor resized(const Tensor& given, const Json& config) {
   if (std::find(std::begin(kAll), std::end(kAll), interpolation) == std::end(kAll))
     bad(fmt::format("unknown interpolation '{}'", interpolation));
   const Tensor y = resize_images(x, target, interpolation, get(config, "antialias", false).get<bool>());
-  return y.dtype() == given.dtype() ? y : ops::cast(y, given.dtype());
+  return in_dtype_of_images(y, given.dtype());
 }
 
 // Of two paddings (croppings) and the whole, one follows from the others.

@@ -3,22 +3,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/tensor_op_rows_internal.h"
+#include "lockstep/ops/composed.h"
 
 namespace lockstep::keras::tensor_ops {
-namespace {
-
-// Of integers up to 32 bits, which float32 holds nearly.
-std::pair<double, double> limits_of(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8: return {0, 255};
-    case DType::kInt8: return {-128, 127};
-    case DType::kUInt16: return {0, 65535};
-    case DType::kInt16: return {-32768, 32767};
-    default: bad(fmt::format("SaturateCast to {} is not supported", dtype_name(dtype)));
-  }
-}
-
-}  // namespace
 
 void add_math_and_core(Rows& rows) {
   rows["Rsqrt"] = {"Rsqrt", "keras.src.ops.math", floating(ops::rsqrt)};
@@ -43,9 +30,8 @@ void add_math_and_core(Rows& rows) {
     return Structure::list({best.values, best.indices});
   });
   math("InTopK", [](const CallArguments& call, const Json& config) {
-    return Structure(ops::in_top_k(floating_operand(call, 1, "predictions"),
-                                   ops::cast(tensor_operand(call, 0, "targets"), DType::kInt32),
-                                   get(config, "k").get<std::int64_t>()));
+    return Structure(ops::in_top_k(ops::cast(tensor_operand(call, 0, "targets"), DType::kInt32),
+                                   floating_operand(call, 1, "predictions"), get(config, "k").get<std::int64_t>()));
   });
   core("Unstack", [](const CallArguments& call, const Json& config) {
     Structure::List out;
@@ -64,11 +50,7 @@ void add_math_and_core(Rows& rows) {
     return Structure(ops::slice(x, ops::cast(start, DType::kInt32), ops::stack(sizes)));
   });
   core("SaturateCast", [](const CallArguments& call, const Json& config) {
-    const Tensor x = tensor_operand(call);
-    const DType to = dtype_of(get(config, "dtype"));
-    if (is_floating(to) || to == DType::kBool) return Structure(ops::cast(x, to));
-    const auto range = limits_of(to);
-    return Structure(ops::cast(ops::clip_by_value(x, range.first, range.second), to));
+    return Structure(ops::saturate_cast(tensor_operand(call), dtype_of(get(config, "dtype"))));
   });
 }
 
