@@ -1,6 +1,7 @@
 // keras.utils: labels and sequences as models take them.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -85,7 +86,10 @@ void save_img(const std::string& path, const Tensor& x, const SaveImageOptions& 
 // x, y and sample_weight of a batch, which may have one, two or three of them; the others are undefined leaves:
 // const auto [x, y, sample_weight] = unpack_x_y_sample_weight(data). Throws InvalidArgument for a longer list.
 keras::Batch unpack_x_y_sample_weight(const keras::Structure& data);
-inline keras::Batch unpack_x_y_sample_weight(const keras::Batch& data) { return data; }
+template <std::same_as<keras::Batch> Batch>  // a template, so that braces are a Structure
+Batch unpack_x_y_sample_weight(const Batch& data) {
+  return data;
+}
 // x alone, or a list of x, y and, where it is given, sample_weight.
 keras::Structure pack_x_y_sample_weight(const keras::Structure& x, const keras::Structure& y = {},
                                         const keras::Structure& sample_weight = {});
