@@ -70,6 +70,7 @@ def model_of(shape, rng):
     return model
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(("shape", "name"), [(SEQUENCE, "m.h5"), (SEQUENCE, "m.keras"), (IMAGE, "m.h5")])
 def test_predictions_of_keras_2(shape, name, tmp_path):
     rng = tool.generator("old", name, len(shape))
@@ -84,6 +85,7 @@ def test_predictions_of_keras_2(shape, name, tmp_path):
         tool.assert_close(ours, theirs, 1e-5, f"row {number}")
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_keras_3_reads_what_a_model_of_keras_2_becomes(tmp_path):
     rng = tool.generator("old", "becomes")
     model = tf_keras.Sequential([L.InputLayer(SEQUENCE), L.LSTM(4, recurrent_activation="hard_sigmoid"),
@@ -106,6 +108,7 @@ def test_keras_3_reads_what_a_model_of_keras_2_becomes(tmp_path):
     tool.assert_close(tool.predict(tmp_path / "three.h5", x, tmp_path)[0][1], ours.predict(x, verbose=0), 1e-5)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_states_given_with_the_sequence(tmp_path):
     """Keras 1 and 2 save a recurrent layer with initial states as called on a list."""
     rng = tool.generator("old", "states")
@@ -122,6 +125,7 @@ def test_states_given_with_the_sequence(tmp_path):
         tool.assert_close(ours, theirs, 1e-5)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_attention_of_keras_2(tmp_path):
     """Rows that see nothing see everything alike, also with dropout; the activity regularizer is that of the whole layer; masks weigh
     losses with an axis more; outputs of one layer have numbered names."""
@@ -297,6 +301,7 @@ def functions_of_integers(a):
             tf.argmax(a, -1), tf.argmax(a, 1, output_type=tf.int32), tf.argmin(a, axis=2), tf.one_hot(tf.argmax(a, -1), 3)]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_functions_of_tensorflow(tmp_path):
     rng, name = tool.generator("old", "functions"), "m.h5"
     a, b = tf_keras.Input((4, 6, 3)), tf_keras.Input((4, 6, 3))

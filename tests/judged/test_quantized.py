@@ -9,6 +9,8 @@ import pytest
 
 import lockstep_tool as tool
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 L, Q = keras.layers, keras.quantizers
 MODES = {
     "int8": lambda: "int8",
