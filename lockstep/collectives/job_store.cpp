@@ -5,6 +5,7 @@
 
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "lockstep/base/error.h"
@@ -98,7 +99,8 @@ std::unique_ptr<JobStore> serve_store(const std::string& host, int port, Listene
   });
 }
 
-std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milliseconds timeout) {
+std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milliseconds timeout,
+                                     const std::string& prefix) {
   quiet_libtorch();
   const std::string where = fmt::format("{}:{}", address.host, address.port);
   return guarded(where, "be reached", [&] {
@@ -106,7 +108,9 @@ std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milli
     options.port = static_cast<std::uint16_t>(address.port);
     options.waitWorkers = false;
     options.timeout = timeout;
-    return std::make_unique<TcpJobStore>(where, c10::make_intrusive<c10d::TCPStore>(address.host, options));
+    c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
+    if (!prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store));
+    return std::make_unique<TcpJobStore>(where, std::move(store));
   });
 }
 

@@ -36,6 +36,8 @@ class JobStore {
 // Opens the store on `listener` and serves it until the connection made here is dropped.
 std::unique_ptr<JobStore> serve_store(const std::string& host, int port, Listener& listener,
                                       std::chrono::milliseconds timeout);
-std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milliseconds timeout);
+// `prefix`: begins all keys of this connection and its clones.
+std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milliseconds timeout,
+                                     const std::string& prefix = {});
 
 }  // namespace lockstep::collectives

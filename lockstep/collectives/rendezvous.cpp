@@ -150,7 +150,7 @@ std::unique_ptr<JobStore> connect_to_leader(const JobOptions& options, StartupDe
   for (;;) {
     if (const auto local = probe(leader, std::min(kProbe, deadline.left()), problem)) {
       local_address = *local;
-      return join_store(leader, deadline.left());
+      return join_store(leader, deadline.left(), options.store_is_served ? options.store_prefix : std::string());
     }
     if (deadline.expired()) {
       throw_deadline_exceeded(fmt::format("{} cannot be reached within {:.0f} s ({}); start it, and check its address",

@@ -20,6 +20,7 @@ struct JobOptions {
   std::vector<std::string> addresses;
   // The launcher already serves a TCPStore at rank 0's address: rank 0 connects to it like the others.
   bool store_is_served = false;
+  std::string store_prefix;  // of the keys of a store that is served
   std::chrono::milliseconds startup_timeout{20000};
   std::chrono::milliseconds timeout{30000};  // of a collective, and of a worker's silence
   bool share_memory = true;                  // use shared memory among the ranks of a machine; false: always TCP

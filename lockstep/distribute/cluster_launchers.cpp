@@ -282,7 +282,8 @@ std::vector<int> expand_tasks_per_node(const std::string& list) {
 TorchrunClusterResolver::TorchrunClusterResolver(const Environment& environment)
     : ClusterResolver(read_torchrun(environment)) {
   set_launcher(local_rank_of("torchrun", "LOCAL_RANK", environment),
-               environment("TORCHELASTIC_USE_AGENT_STORE") == "True");
+               environment("TORCHELASTIC_USE_AGENT_STORE") == "True",
+               fmt::format("lockstep/attempt_{}", environment("TORCHELASTIC_RESTART_COUNT").value_or("0")));
 }
 
 OpenMpiClusterResolver::OpenMpiClusterResolver(const Environment& environment)

@@ -88,13 +88,16 @@ class ClusterResolver {
   // True when the launcher itself already serves a key-value store (LibTorch's TCPStore) at rank 0's address, so that
   // rank 0 must join it as the others do: torchrun's agent.
   bool store_is_served() const { return store_is_served_; }
+  // Begins the keys of a served store: it outlives a failed job, whose entries its restart must not read.
+  const std::string& store_prefix() const { return store_prefix_; }
   // The number of this process's device on the machine, if the launcher gives it; else 0.
   int local_rank() const { return local_rank_; }
 
  protected:
-  void set_launcher(int local_rank, bool store_is_served) {
+  void set_launcher(int local_rank, bool store_is_served, std::string store_prefix = {}) {
     local_rank_ = local_rank;
     store_is_served_ = store_is_served;
+    store_prefix_ = std::move(store_prefix);
   }
   void add_warning(std::string warning) { warnings_.push_back(std::move(warning)); }
 
@@ -113,6 +116,7 @@ class ClusterResolver {
   std::vector<std::string> warnings_;
   int local_rank_ = 0;
   bool store_is_served_ = false;
+  std::string store_prefix_;
 };
 
 // The value of an environment variable; empty if it is not set.

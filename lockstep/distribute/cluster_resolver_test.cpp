@@ -273,6 +273,9 @@ TEST(Torchrun, KnowsTheFirstAddressAlone) {
   auto elastic = values;
   elastic["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   EXPECT_TRUE(resolve_cluster(environment(elastic)).store_is_served());
+  EXPECT_EQ(resolve_cluster(environment(elastic)).store_prefix(), "lockstep/attempt_0");
+  elastic["TORCHELASTIC_RESTART_COUNT"] = "2";
+  EXPECT_EQ(resolve_cluster(environment(elastic)).store_prefix(), "lockstep/attempt_2");
   const auto without = [&](const std::string& name, const std::optional<std::string>& value) {
     auto changed = values;
     changed.erase(name);

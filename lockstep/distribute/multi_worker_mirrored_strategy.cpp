@@ -49,6 +49,7 @@ collectives::CommunicatorPtr join(const ClusterResolver& resolver, const MultiWo
     job.addresses.push_back(member.address);
   }
   job.store_is_served = resolver.store_is_served();
+  job.store_prefix = resolver.store_prefix();
   job.timeout =
       milliseconds_of(options.communication_options.timeout_seconds.value_or(kDefaultTimeout), "timeout_seconds");
   job.startup_timeout =
