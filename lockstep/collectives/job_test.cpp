@@ -46,6 +46,27 @@ TEST(Job, RanksReduceGatherAndBroadcast) {
   EXPECT_THAT(messages, ElementsAre("", "", ""));
 }
 
+// torchrun's agent serves one store for a job and its restarts.
+TEST(Job, AttemptsShareAServedStore) {
+  Listener listener("the agent", 0);
+  const int port = listener.port();
+  const auto agent = serve_store("127.0.0.1", port, listener, milliseconds(5000));
+  const auto attempt = [&](const std::string& prefix) {
+    return run(2, [&](int rank) {
+      JobOptions options;
+      options.rank = rank;
+      options.names = {"worker 0", "worker 1"};
+      options.addresses = {"127.0.0.1:" + std::to_string(port), ""};
+      options.store_is_served = true;
+      options.store_prefix = prefix;
+      options.startup_timeout = milliseconds(5000);
+      EXPECT_EQ(join_job(options)->broadcast(rank == 0 ? "hello" : "", 0), "hello");
+    });
+  };
+  EXPECT_THAT(attempt("attempt_0"), ElementsAre("", ""));
+  EXPECT_THAT(attempt("attempt_1"), ElementsAre("", ""));
+}
+
 TEST(Job, MissingWorkersAreNamed) {
   const auto addresses = free_addresses(3);
   std::vector<std::string> reports(2);
