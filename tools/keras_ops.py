@@ -71,26 +71,34 @@ def capitals(name):
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def struct_name(key, functions):
+def struct_name(fields, functions, suffix):
     """UniqueOptions of keras.ops.unique; up to three arguments that several functions share have a struct named after them,
     AxisKeepdimsOptions. Defaults other than None that differ between functions are part of that name."""
-    if len(functions) == 1 or len(key) > 3:
-        return capitals(functions[0]) + "Options"
+    if len(functions) == 1 or len(fields) > 3:
+        return capitals(functions[0]) + suffix
     parts = []
-    for name, value in key:
+    for _, name, value in fields:
         parts.append(capitals(name))
         if name in ("axes", "axis", "data_format", "dtype", "fill_value", "k", "mode") and value != "nullptr":
             words = re.findall(r"\w+", value.replace("-", "Minus").replace("_", " "))
             parts += [word[0].upper() + word[1:] for word in words]
-    return "".join(parts) + "Options"
+    return "".join(parts) + suffix
 
 
 def optional_arguments(function):
-    """The arguments that have defaults, which one struct has for all functions with the same ones."""
-    return tuple((p.name, default(p.default)) for p in inspect.signature(function).parameters.values() if p.default is not p.empty)
+    """The arguments that have defaults, as fields of a struct: all functions with the same ones share it."""
+    return tuple(("OpArgument", p.name, default(p.default)) for p in inspect.signature(function).parameters.values()
+                 if p.default is not p.empty)
 
 
-def function_text(name, function, row, struct):
+def later_arguments(function, row):
+    """All arguments after the first, likewise."""
+    options = row[1].values()
+    return tuple(("OpArgument" if p.name in options else "Operand", p.name, "nullptr" if p.default is p.empty else default(p.default))
+                 for p in list(inspect.signature(function).parameters.values())[1:])
+
+
+def function_text(name, function, row, struct, keywords_struct):
     cls, config, positional, keywords = row
     parameters = list(inspect.signature(function).parameters.values())
     known = {p.name for p in parameters}
@@ -126,25 +134,22 @@ def function_text(name, function, row, struct):
         pass_on = ", ".join([p.name for p in required] + [f"o.{p.name}" for p in optional])
         text += f"inline {several} {name}({', '.join([declared(p) for p in required] + [f'const {struct}& o'])}) {{\n" \
                 f"  return {name}({pass_on});\n}}\n"
-    elif keyword_arguments(parameters, options):
+    elif keyword_arguments(function, row):
         text = "template <int = 0>\n" + text
     else:
         text = "inline " + text
     # All arguments after the first by keyword.
-    if keyword_arguments(parameters, options):
-        text += f"inline {several} {name}({declared(parameters[0])}, const {capitals(name)}Keywords& o) {{\n" \
+    if keyword_arguments(function, row):
+        text += f"inline {several} {name}({declared(parameters[0])}, const {keywords_struct}& o) {{\n" \
                 f"  return {name}({', '.join([parameters[0].name] + ['o.' + p.name for p in parameters[1:]])});\n}}\n"
-        fields = "".join(f"  {'OpArgument' if p in options else 'Operand'} {p.name} = "
-                         f"{'nullptr' if p.default is p.empty else default(p.default)};\n" for p in parameters[1:])
-        text = f"struct {capitals(name)}Keywords {{\n  FieldNamesOnly names_only = {{}};\n{fields}}};\n" + text
     return text
 
 
-def keyword_arguments(parameters, options):
+def keyword_arguments(function, row):
     """Whether no struct of optional arguments has all that are usually given by keyword: one is required, or an operand."""
-    rest = parameters[1:]
-    return any(p.default is not p.empty and p not in options for p in rest) or \
-        any(p in options for p in rest) and any(p.default is p.empty for p in rest)
+    rest, options = list(inspect.signature(function).parameters.values())[1:], row[1].values()
+    return any(p.default is not p.empty and p.name not in options for p in rest) or \
+        any(p.name in options for p in rest) and any(p.default is p.empty for p in rest)
 
 
 def written():
@@ -155,7 +160,7 @@ def written():
 def files(only=None):
     known, modules, left_out = rows(), {}, []
     candidates = {name: getattr(package, name) for package in (keras.ops, keras.ops.image) for name in dir(package)}
-    chosen, sharing = {}, {}
+    chosen, sharing, later = {}, {}, {}
     for name, function in sorted(candidates.items()):
         if name.startswith("_") or not inspect.isfunction(function) or name in BY_HAND or name in KEYWORDS:
             continue
@@ -164,28 +169,29 @@ def files(only=None):
             continue
         chosen[name] = function, row
         sharing.setdefault(optional_arguments(function), []).append(name)
-    structs = {key: struct_name(key, functions) for key, functions in sharing.items()}
-    used = {}
+        if keyword_arguments(function, row):
+            later.setdefault(later_arguments(function, row), []).append(name)
+    used = set()
     for name, (function, row) in chosen.items():
-        key = optional_arguments(function)
-        text = function_text(name, function, row, structs[key])
+        fields = optional_arguments(function), later_arguments(function, row)
+        structs = [struct_name(key, of.get(key, [name]), suffix) for key, of, suffix in zip(fields, (sharing, later), ("Options", "Keywords"))]
+        text = function_text(name, function, row, *structs)
         if text is None:
             left_out.append(name)
             continue
-        if f"const {structs[key]}& o" in text:
-            used[key] = structs[key]
+        used |= {(struct, key) for struct, key in zip(structs, fields) if f"const {struct}& o" in text}
         module = function.__module__.rsplit(".", 1)[-1]
         modules.setdefault(module if module in ("nn", "image") else f"numpy_{'a_l' if name < 'm' else 'm_z'}" if module == "numpy" else "math",
                            []).append(text)
     out = {}
-    fields = []
-    assert len(set(used.values())) == len(used), sorted(used.values())
-    for key, struct in sorted(used.items(), key=lambda item: item[1]):
-        lines = "".join(f"  OpArgument {n} = {d};\n" for n, d in key)
-        fields.append(f"struct {struct} {{\n  FieldNamesOnly names_only = {{}};\n{lines}}};\n")
+    declared = []
+    assert len({struct for struct, _ in used}) == len(used), sorted(used)
+    for struct, key in sorted(used):
+        lines = "".join(f"  {kind} {n} = {d};\n" for kind, n, d in key)
+        declared.append(f"struct {struct} {{\n  FieldNamesOnly names_only = {{}};\n{lines}}};\n")
     out["options"] = "// Keyword arguments of the functions of keras.ops. Generated by tools/keras_ops.py.\n#pragma once\n\n" \
         '#include "lockstep/base/field_names_only.h"\n#include "lockstep/keras/operations/operand.h"\n\n' \
-        "namespace lockstep::keras_ops {\n\n" + "\n".join(fields) + "\n}  // namespace lockstep::keras_ops\n"
+        "namespace lockstep::keras_ops {\n\n" + "\n".join(declared) + "\n}  // namespace lockstep::keras_ops\n"
     for module, texts in modules.items():
         out["functions_" + module] = \
             f"// Functions of keras.ops with Keras's signatures; see operations.h. Generated by tools/keras_ops.py.\n#pragma once\n\n" \

@@ -5,14 +5,6 @@
 
 namespace lockstep::keras_ops {
 
-struct AffineTransformKeywords {
-  FieldNamesOnly names_only = {};
-  Operand transform = nullptr;
-  OpArgument interpolation = "bilinear";
-  OpArgument fill_mode = "constant";
-  OpArgument fill_value = 0;
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor affine_transform(const Operand& images, const Operand& transform, const OpArgument& interpolation = "bilinear",
                         const OpArgument& fill_mode = "constant", const OpArgument& fill_value = 0,
@@ -64,14 +56,6 @@ Tensor elastic_transform(const Operand& images, const OpArgument& alpha = 20.0, 
 inline Tensor elastic_transform(const Operand& images, const ElasticTransformOptions& o) {
   return elastic_transform(images, o.alpha, o.sigma, o.interpolation, o.fill_mode, o.fill_value, o.seed, o.data_format);
 }
-struct ExtractPatchesKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument size = nullptr;
-  OpArgument strides = nullptr;
-  OpArgument dilation_rate = 1;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor extract_patches(const Operand& images, const OpArgument& size, const OpArgument& strides = nullptr,
                        const OpArgument& dilation_rate = 1, const OpArgument& padding = "valid",
@@ -89,14 +73,6 @@ inline Tensor extract_patches(const Operand& images, const OpArgument& size, con
 inline Tensor extract_patches(const Operand& images, const ExtractPatchesKeywords& o) {
   return extract_patches(images, o.size, o.strides, o.dilation_rate, o.padding, o.data_format);
 }
-struct ExtractPatches3dKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument size = nullptr;
-  OpArgument strides = nullptr;
-  OpArgument dilation_rate = 1;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size, const OpArgument& strides = nullptr,
                           const OpArgument& dilation_rate = 1, const OpArgument& padding = "valid",
@@ -111,7 +87,7 @@ Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size, const 
 inline Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size, const ExtractPatchesOptions& o) {
   return extract_patches_3d(volumes, size, o.strides, o.dilation_rate, o.padding, o.data_format);
 }
-inline Tensor extract_patches_3d(const Operand& volumes, const ExtractPatches3dKeywords& o) {
+inline Tensor extract_patches_3d(const Operand& volumes, const ExtractPatchesKeywords& o) {
   return extract_patches_3d(volumes, o.size, o.strides, o.dilation_rate, o.padding, o.data_format);
 }
 template <int = 0>
@@ -130,13 +106,6 @@ Tensor hsv_to_rgb(const Operand& images, const OpArgument& data_format = nullptr
 inline Tensor hsv_to_rgb(const Operand& images, const DataFormatOptions& o) {
   return hsv_to_rgb(images, o.data_format);
 }
-struct MapCoordinatesKeywords {
-  FieldNamesOnly names_only = {};
-  Operand coordinates = nullptr;
-  OpArgument order = nullptr;
-  OpArgument fill_mode = "constant";
-  OpArgument fill_value = 0;
-};
 template <int = 0>
 Tensor map_coordinates(const Operand& inputs, const Operand& coordinates, const OpArgument& order,
                        const OpArgument& fill_mode = "constant", const OpArgument& fill_value = 0) {
@@ -168,14 +137,6 @@ inline Tensor pad_images(const Operand& images, const PadImagesOptions& o) {
   return pad_images(images, o.top_padding, o.left_padding, o.bottom_padding, o.right_padding, o.target_height,
                     o.target_width, o.data_format);
 }
-struct PerspectiveTransformKeywords {
-  FieldNamesOnly names_only = {};
-  Operand start_points = nullptr;
-  Operand end_points = nullptr;
-  OpArgument interpolation = "bilinear";
-  OpArgument fill_value = 0;
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor perspective_transform(const Operand& images, const Operand& start_points, const Operand& end_points,
                              const OpArgument& interpolation = "bilinear", const OpArgument& fill_value = 0,
@@ -190,17 +151,6 @@ inline Tensor perspective_transform(const Operand& images, const Operand& start_
 inline Tensor perspective_transform(const Operand& images, const PerspectiveTransformKeywords& o) {
   return perspective_transform(images, o.start_points, o.end_points, o.interpolation, o.fill_value, o.data_format);
 }
-struct ResizeKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument size = nullptr;
-  OpArgument interpolation = "bilinear";
-  OpArgument antialias = false;
-  OpArgument crop_to_aspect_ratio = false;
-  OpArgument pad_to_aspect_ratio = false;
-  OpArgument fill_mode = "constant";
-  OpArgument fill_value = 0.0;
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor resize(const Operand& images, const OpArgument& size, const OpArgument& interpolation = "bilinear",
               const OpArgument& antialias = false, const OpArgument& crop_to_aspect_ratio = false,
@@ -238,15 +188,6 @@ Tensor rgb_to_hsv(const Operand& images, const OpArgument& data_format = nullptr
 inline Tensor rgb_to_hsv(const Operand& images, const DataFormatOptions& o) {
   return rgb_to_hsv(images, o.data_format);
 }
-struct ScaleAndTranslateKeywords {
-  FieldNamesOnly names_only = {};
-  Operand output_shape = nullptr;
-  Operand scale = nullptr;
-  Operand translation = nullptr;
-  OpArgument spatial_dims = nullptr;
-  OpArgument method = nullptr;
-  OpArgument antialias = true;
-};
 template <int = 0>
 Tensor scale_and_translate(const Operand& images, const Operand& output_shape, const Operand& scale,
                            const Operand& translation, const OpArgument& spatial_dims, const OpArgument& method,
@@ -269,16 +210,6 @@ Tensor sobel_edges(const Operand& images, const OpArgument& data_format = nullpt
 inline Tensor sobel_edges(const Operand& images, const DataFormatOptions& o) {
   return sobel_edges(images, o.data_format);
 }
-struct SsimKeywords {
-  FieldNamesOnly names_only = {};
-  Operand image2 = nullptr;
-  OpArgument max_val = 1.0;
-  OpArgument filter_size = 11;
-  OpArgument filter_sigma = 1.5;
-  OpArgument k1 = 0.01;
-  OpArgument k2 = 0.03;
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor ssim(const Operand& image1, const Operand& image2, const OpArgument& max_val = 1.0,
             const OpArgument& filter_size = 11, const OpArgument& filter_sigma = 1.5, const OpArgument& k1 = 0.01,

@@ -22,11 +22,6 @@ inline Structure eigh(const Operand& x) { return internal::run_several("Eigh", {
 inline Tensor erf(const Operand& x) { return internal::run("Erf", {x}, {}); }
 inline Tensor erfc(const Operand& x) { return internal::run("Erfc", {x}, {}); }
 inline Tensor erfinv(const Operand& x) { return internal::run("Erfinv", {x}, {}); }
-struct ExtractSequencesKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument sequence_length = nullptr;
-  OpArgument sequence_stride = nullptr;
-};
 template <int = 0>
 Tensor extract_sequences(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride) {
   return internal::run("ExtractSequences", {x},
@@ -38,11 +33,6 @@ inline Tensor extract_sequences(const Operand& x, const ExtractSequencesKeywords
 inline Structure fft(const Operand& x) { return internal::run_several("FFT", {x}, {}); }
 inline Structure fft2(const Operand& x) { return internal::run_several("FFT2", {x}, {}); }
 inline Structure ifft2(const Operand& x) { return internal::run_several("IFFT2", {x}, {}); }
-struct InTopKKeywords {
-  FieldNamesOnly names_only = {};
-  Operand predictions = nullptr;
-  OpArgument k = nullptr;
-};
 template <int = 0>
 Tensor in_top_k(const Operand& targets, const Operand& predictions, const OpArgument& k) {
   return internal::run("InTopK", {targets, predictions}, {{"k", k}});
@@ -56,15 +46,6 @@ Tensor irfft(const Operand& x, const OpArgument& fft_length = nullptr) {
   return internal::run("IRFFT", {x}, {{"fft_length", fft_length}});
 }
 inline Tensor irfft(const Operand& x, const FftLengthOptions& o) { return irfft(x, o.fft_length); }
-struct IstftKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument sequence_length = nullptr;
-  OpArgument sequence_stride = nullptr;
-  OpArgument fft_length = nullptr;
-  OpArgument length = nullptr;
-  OpArgument window = "hann";
-  OpArgument center = true;
-};
 template <int = 0>
 Tensor istft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
              const OpArgument& fft_length, const OpArgument& length = nullptr, const OpArgument& window = "hann",
@@ -90,11 +71,6 @@ Tensor logsumexp(const Operand& x, const OpArgument& axis = nullptr, const OpArg
   return internal::run("Logsumexp", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor logsumexp(const Operand& x, const AxisKeepdimsOptions& o) { return logsumexp(x, o.axis, o.keepdims); }
-struct LstsqKeywords {
-  FieldNamesOnly names_only = {};
-  Operand b = nullptr;
-  OpArgument rcond = nullptr;
-};
 template <int = 0>
 Structure lstsq(const Operand& a, const Operand& b, const OpArgument& rcond = nullptr) {
   return internal::run_several("Lstsq", {a, b}, {{"rcond", rcond}});
@@ -129,22 +105,11 @@ Structure rfft(const Operand& x, const OpArgument& fft_length = nullptr) {
 }
 inline Structure rfft(const Operand& x, const FftLengthOptions& o) { return rfft(x, o.fft_length); }
 inline Tensor rsqrt(const Operand& x) { return internal::run("Rsqrt", {x}, {}); }
-struct ScatterKeywords {
-  FieldNamesOnly names_only = {};
-  Operand values = nullptr;
-  OpArgument shape = nullptr;
-};
 template <int = 0>
 Tensor scatter(const Operand& indices, const Operand& values, const OpArgument& shape) {
   return internal::run("Scatter", {indices, values}, {{"shape", shape}});
 }
 inline Tensor scatter(const Operand& indices, const ScatterKeywords& o) { return scatter(indices, o.values, o.shape); }
-struct ScatterUpdateKeywords {
-  FieldNamesOnly names_only = {};
-  Operand indices = nullptr;
-  Operand updates = nullptr;
-  OpArgument reduction = nullptr;
-};
 template <int = 0>
 Tensor scatter_update(const Operand& inputs, const Operand& indices, const Operand& updates,
                       const OpArgument& reduction = nullptr) {
@@ -157,12 +122,6 @@ inline Tensor scatter_update(const Operand& inputs, const Operand& indices, cons
 inline Tensor scatter_update(const Operand& inputs, const ScatterUpdateKeywords& o) {
   return scatter_update(inputs, o.indices, o.updates, o.reduction);
 }
-struct SegmentMaxKeywords {
-  FieldNamesOnly names_only = {};
-  Operand segment_ids = nullptr;
-  OpArgument num_segments = nullptr;
-  OpArgument sorted = false;
-};
 template <int = 0>
 Tensor segment_max(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
                    const OpArgument& sorted = false) {
@@ -171,15 +130,9 @@ Tensor segment_max(const Operand& data, const Operand& segment_ids, const OpArgu
 inline Tensor segment_max(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
   return segment_max(data, segment_ids, o.num_segments, o.sorted);
 }
-inline Tensor segment_max(const Operand& data, const SegmentMaxKeywords& o) {
+inline Tensor segment_max(const Operand& data, const SegmentIdsNumSegmentsSortedKeywords& o) {
   return segment_max(data, o.segment_ids, o.num_segments, o.sorted);
 }
-struct SegmentMinKeywords {
-  FieldNamesOnly names_only = {};
-  Operand segment_ids = nullptr;
-  OpArgument num_segments = nullptr;
-  OpArgument sorted = false;
-};
 template <int = 0>
 Tensor segment_min(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
                    const OpArgument& sorted = false) {
@@ -188,15 +141,9 @@ Tensor segment_min(const Operand& data, const Operand& segment_ids, const OpArgu
 inline Tensor segment_min(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
   return segment_min(data, segment_ids, o.num_segments, o.sorted);
 }
-inline Tensor segment_min(const Operand& data, const SegmentMinKeywords& o) {
+inline Tensor segment_min(const Operand& data, const SegmentIdsNumSegmentsSortedKeywords& o) {
   return segment_min(data, o.segment_ids, o.num_segments, o.sorted);
 }
-struct SegmentProdKeywords {
-  FieldNamesOnly names_only = {};
-  Operand segment_ids = nullptr;
-  OpArgument num_segments = nullptr;
-  OpArgument sorted = false;
-};
 template <int = 0>
 Tensor segment_prod(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
                     const OpArgument& sorted = false) {
@@ -205,15 +152,9 @@ Tensor segment_prod(const Operand& data, const Operand& segment_ids, const OpArg
 inline Tensor segment_prod(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
   return segment_prod(data, segment_ids, o.num_segments, o.sorted);
 }
-inline Tensor segment_prod(const Operand& data, const SegmentProdKeywords& o) {
+inline Tensor segment_prod(const Operand& data, const SegmentIdsNumSegmentsSortedKeywords& o) {
   return segment_prod(data, o.segment_ids, o.num_segments, o.sorted);
 }
-struct SegmentSumKeywords {
-  FieldNamesOnly names_only = {};
-  Operand segment_ids = nullptr;
-  OpArgument num_segments = nullptr;
-  OpArgument sorted = false;
-};
 template <int = 0>
 Tensor segment_sum(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
                    const OpArgument& sorted = false) {
@@ -222,14 +163,9 @@ Tensor segment_sum(const Operand& data, const Operand& segment_ids, const OpArgu
 inline Tensor segment_sum(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
   return segment_sum(data, segment_ids, o.num_segments, o.sorted);
 }
-inline Tensor segment_sum(const Operand& data, const SegmentSumKeywords& o) {
+inline Tensor segment_sum(const Operand& data, const SegmentIdsNumSegmentsSortedKeywords& o) {
   return segment_sum(data, o.segment_ids, o.num_segments, o.sorted);
 }
-struct SliceKeywords {
-  FieldNamesOnly names_only = {};
-  Operand start_indices = nullptr;
-  OpArgument shape = nullptr;
-};
 template <int = 0>
 Tensor slice(const Operand& inputs, const Operand& start_indices, const OpArgument& shape) {
   return internal::run("Slice", {inputs, start_indices}, {{"shape", shape}});
@@ -239,11 +175,6 @@ inline Tensor slice_update(const Operand& inputs, const Operand& start_indices, 
   return internal::run("SliceUpdate", {inputs, start_indices, updates}, {});
 }
 inline Tensor solve(const Operand& a, const Operand& b) { return internal::run("Solve", {a, b}, {}); }
-struct SolveTriangularKeywords {
-  FieldNamesOnly names_only = {};
-  Operand b = nullptr;
-  OpArgument lower = false;
-};
 template <int = 0>
 Tensor solve_triangular(const Operand& a, const Operand& b, const OpArgument& lower = false) {
   return internal::run("SolveTriangular", {a, b}, {{"lower", lower}});
@@ -254,14 +185,6 @@ inline Tensor solve_triangular(const Operand& a, const Operand& b, const SolveTr
 inline Tensor solve_triangular(const Operand& a, const SolveTriangularKeywords& o) {
   return solve_triangular(a, o.b, o.lower);
 }
-struct StftKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument sequence_length = nullptr;
-  OpArgument sequence_stride = nullptr;
-  OpArgument fft_length = nullptr;
-  OpArgument window = "hann";
-  OpArgument center = true;
-};
 template <int = 0>
 Structure stft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
                const OpArgument& fft_length, const OpArgument& window = "hann", const OpArgument& center = true) {
@@ -285,11 +208,6 @@ Structure svd(const Operand& x, const OpArgument& full_matrices = true, const Op
   return internal::run_several("SVD", {x}, {{"full_matrices", full_matrices}, {"compute_uv", compute_uv}});
 }
 inline Structure svd(const Operand& x, const SvdOptions& o) { return svd(x, o.full_matrices, o.compute_uv); }
-struct TopKKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument k = nullptr;
-  OpArgument sorted = true;
-};
 template <int = 0>
 Structure top_k(const Operand& x, const OpArgument& k, const OpArgument& sorted = true) {
   return internal::run_several("TopK", {x}, {{"k", k}, {"sorted", sorted}});

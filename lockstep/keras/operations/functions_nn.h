@@ -5,11 +5,6 @@
 
 namespace lockstep::keras_ops {
 
-struct AdaptiveAveragePoolKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument output_size = nullptr;
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor adaptive_average_pool(const Operand& inputs, const OpArgument& output_size,
                              const OpArgument& data_format = nullptr) {
@@ -18,14 +13,9 @@ Tensor adaptive_average_pool(const Operand& inputs, const OpArgument& output_siz
 inline Tensor adaptive_average_pool(const Operand& inputs, const OpArgument& output_size, const DataFormatOptions& o) {
   return adaptive_average_pool(inputs, output_size, o.data_format);
 }
-inline Tensor adaptive_average_pool(const Operand& inputs, const AdaptiveAveragePoolKeywords& o) {
+inline Tensor adaptive_average_pool(const Operand& inputs, const OutputSizeDataFormatKeywords& o) {
   return adaptive_average_pool(inputs, o.output_size, o.data_format);
 }
-struct AdaptiveMaxPoolKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument output_size = nullptr;
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor adaptive_max_pool(const Operand& inputs, const OpArgument& output_size,
                          const OpArgument& data_format = nullptr) {
@@ -34,16 +24,9 @@ Tensor adaptive_max_pool(const Operand& inputs, const OpArgument& output_size,
 inline Tensor adaptive_max_pool(const Operand& inputs, const OpArgument& output_size, const DataFormatOptions& o) {
   return adaptive_max_pool(inputs, output_size, o.data_format);
 }
-inline Tensor adaptive_max_pool(const Operand& inputs, const AdaptiveMaxPoolKeywords& o) {
+inline Tensor adaptive_max_pool(const Operand& inputs, const OutputSizeDataFormatKeywords& o) {
   return adaptive_max_pool(inputs, o.output_size, o.data_format);
 }
-struct AveragePoolKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument pool_size = nullptr;
-  OpArgument strides = nullptr;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor average_pool(const Operand& inputs, const OpArgument& pool_size, const OpArgument& strides = nullptr,
                     const OpArgument& padding = "valid", const OpArgument& data_format = nullptr) {
@@ -58,15 +41,6 @@ inline Tensor average_pool(const Operand& inputs, const OpArgument& pool_size,
 inline Tensor average_pool(const Operand& inputs, const AveragePoolKeywords& o) {
   return average_pool(inputs, o.pool_size, o.strides, o.padding, o.data_format);
 }
-struct BatchNormalizationKeywords {
-  FieldNamesOnly names_only = {};
-  Operand mean = nullptr;
-  Operand variance = nullptr;
-  OpArgument axis = nullptr;
-  Operand offset = nullptr;
-  Operand scale = nullptr;
-  OpArgument epsilon = 0.001;
-};
 template <int = 0>
 Tensor batch_normalization(const Operand& x, const Operand& mean, const Operand& variance, const OpArgument& axis,
                            const Operand& offset = nullptr, const Operand& scale = nullptr,
@@ -76,11 +50,6 @@ Tensor batch_normalization(const Operand& x, const Operand& mean, const Operand&
 inline Tensor batch_normalization(const Operand& x, const BatchNormalizationKeywords& o) {
   return batch_normalization(x, o.mean, o.variance, o.axis, o.offset, o.scale, o.epsilon);
 }
-struct BinaryCrossentropyKeywords {
-  FieldNamesOnly names_only = {};
-  Operand output = nullptr;
-  OpArgument from_logits = false;
-};
 template <int = 0>
 Tensor binary_crossentropy(const Operand& target, const Operand& output, const OpArgument& from_logits = false) {
   return internal::run("BinaryCrossentropy", {target, output}, {{"from_logits", from_logits}});
@@ -91,12 +60,6 @@ inline Tensor binary_crossentropy(const Operand& target, const Operand& output, 
 inline Tensor binary_crossentropy(const Operand& target, const BinaryCrossentropyKeywords& o) {
   return binary_crossentropy(target, o.output, o.from_logits);
 }
-struct CategoricalCrossentropyKeywords {
-  FieldNamesOnly names_only = {};
-  Operand output = nullptr;
-  OpArgument from_logits = false;
-  OpArgument axis = -1;
-};
 template <int = 0>
 Tensor categorical_crossentropy(const Operand& target, const Operand& output, const OpArgument& from_logits = false,
                                 const OpArgument& axis = -1) {
@@ -106,7 +69,7 @@ inline Tensor categorical_crossentropy(const Operand& target, const Operand& out
                                        const FromLogitsAxisMinus1Options& o) {
   return categorical_crossentropy(target, output, o.from_logits, o.axis);
 }
-inline Tensor categorical_crossentropy(const Operand& target, const CategoricalCrossentropyKeywords& o) {
+inline Tensor categorical_crossentropy(const Operand& target, const OutputFromLogitsAxisMinus1Keywords& o) {
   return categorical_crossentropy(target, o.output, o.from_logits, o.axis);
 }
 template <int = 0>
@@ -114,14 +77,6 @@ Tensor celu(const Operand& x, const OpArgument& alpha = 1.0) {
   return internal::run("Celu", {x}, {{"alpha", alpha}});
 }
 inline Tensor celu(const Operand& x, const AlphaOptions& o) { return celu(x, o.alpha); }
-struct ConvKeywords {
-  FieldNamesOnly names_only = {};
-  Operand kernel = nullptr;
-  OpArgument strides = 1;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-  OpArgument dilation_rate = 1;
-};
 template <int = 0>
 Tensor conv(const Operand& inputs, const Operand& kernel, const OpArgument& strides = 1,
             const OpArgument& padding = "valid", const OpArgument& data_format = nullptr,
@@ -136,15 +91,6 @@ inline Tensor conv(const Operand& inputs, const Operand& kernel, const ConvOptio
 inline Tensor conv(const Operand& inputs, const ConvKeywords& o) {
   return conv(inputs, o.kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
-struct ConvTransposeKeywords {
-  FieldNamesOnly names_only = {};
-  Operand kernel = nullptr;
-  OpArgument strides = 1;
-  OpArgument padding = "valid";
-  OpArgument output_padding = nullptr;
-  OpArgument data_format = nullptr;
-  OpArgument dilation_rate = 1;
-};
 template <int = 0>
 Tensor conv_transpose(const Operand& inputs, const Operand& kernel, const OpArgument& strides = 1,
                       const OpArgument& padding = "valid", const OpArgument& output_padding = nullptr,
@@ -162,15 +108,6 @@ inline Tensor conv_transpose(const Operand& inputs, const Operand& kernel, const
 inline Tensor conv_transpose(const Operand& inputs, const ConvTransposeKeywords& o) {
   return conv_transpose(inputs, o.kernel, o.strides, o.padding, o.output_padding, o.data_format, o.dilation_rate);
 }
-struct CtcDecodeKeywords {
-  FieldNamesOnly names_only = {};
-  Operand sequence_lengths = nullptr;
-  OpArgument strategy = "greedy";
-  OpArgument beam_width = 100;
-  OpArgument top_paths = 1;
-  OpArgument merge_repeated = true;
-  OpArgument mask_index = 0;
-};
 template <int = 0>
 Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths, const OpArgument& strategy = "greedy",
                      const OpArgument& beam_width = 100, const OpArgument& top_paths = 1,
@@ -188,13 +125,6 @@ inline Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengt
 inline Structure ctc_decode(const Operand& inputs, const CtcDecodeKeywords& o) {
   return ctc_decode(inputs, o.sequence_lengths, o.strategy, o.beam_width, o.top_paths, o.merge_repeated, o.mask_index);
 }
-struct CtcLossKeywords {
-  FieldNamesOnly names_only = {};
-  Operand output = nullptr;
-  Operand target_length = nullptr;
-  Operand output_length = nullptr;
-  OpArgument mask_index = 0;
-};
 template <int = 0>
 Tensor ctc_loss(const Operand& target, const Operand& output, const Operand& target_length,
                 const Operand& output_length, const OpArgument& mask_index = 0) {
@@ -207,11 +137,6 @@ inline Tensor ctc_loss(const Operand& target, const Operand& output, const Opera
 inline Tensor ctc_loss(const Operand& target, const CtcLossKeywords& o) {
   return ctc_loss(target, o.output, o.target_length, o.output_length, o.mask_index);
 }
-struct DepthToSpaceKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument block_size = nullptr;
-  OpArgument data_format = "channels_last";
-};
 template <int = 0>
 Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const OpArgument& data_format = "channels_last") {
   return internal::run("DepthToSpace", {x}, {{"block_size", block_size}, {"data_format", data_format}});
@@ -219,17 +144,9 @@ Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const OpAr
 inline Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const DataFormatChannelsLastOptions& o) {
   return depth_to_space(x, block_size, o.data_format);
 }
-inline Tensor depth_to_space(const Operand& x, const DepthToSpaceKeywords& o) {
+inline Tensor depth_to_space(const Operand& x, const BlockSizeDataFormatChannelsLastKeywords& o) {
   return depth_to_space(x, o.block_size, o.data_format);
 }
-struct DepthwiseConvKeywords {
-  FieldNamesOnly names_only = {};
-  Operand kernel = nullptr;
-  OpArgument strides = 1;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-  OpArgument dilation_rate = 1;
-};
 template <int = 0>
 Tensor depthwise_conv(const Operand& inputs, const Operand& kernel, const OpArgument& strides = 1,
                       const OpArgument& padding = "valid", const OpArgument& data_format = nullptr,
@@ -241,20 +158,9 @@ Tensor depthwise_conv(const Operand& inputs, const Operand& kernel, const OpArgu
 inline Tensor depthwise_conv(const Operand& inputs, const Operand& kernel, const ConvOptions& o) {
   return depthwise_conv(inputs, kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
-inline Tensor depthwise_conv(const Operand& inputs, const DepthwiseConvKeywords& o) {
+inline Tensor depthwise_conv(const Operand& inputs, const ConvKeywords& o) {
   return depthwise_conv(inputs, o.kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
-struct DotProductAttentionKeywords {
-  FieldNamesOnly names_only = {};
-  Operand key = nullptr;
-  Operand value = nullptr;
-  Operand bias = nullptr;
-  Operand mask = nullptr;
-  Operand scale = nullptr;
-  OpArgument is_causal = false;
-  OpArgument flash_attention = nullptr;
-  OpArgument attn_logits_soft_cap = nullptr;
-};
 template <int = 0>
 Tensor dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
                              const Operand& bias = nullptr, const Operand& mask = nullptr,
@@ -275,14 +181,6 @@ Tensor elu(const Operand& x, const OpArgument& alpha = 1.0) {
   return internal::run("Elu", {x}, {{"alpha", alpha}});
 }
 inline Tensor elu(const Operand& x, const AlphaOptions& o) { return elu(x, o.alpha); }
-struct FoldKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument output_size = nullptr;
-  OpArgument kernel_size = nullptr;
-  OpArgument dilation = 1;
-  OpArgument padding = 0;
-  OpArgument stride = 1;
-};
 template <int = 0>
 Tensor fold(const Operand& x, const OpArgument& output_size, const OpArgument& kernel_size,
             const OpArgument& dilation = 1, const OpArgument& padding = 0, const OpArgument& stride = 1) {
@@ -330,13 +228,6 @@ Tensor log_softmax(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("LogSoftmax", {x}, {{"axis", axis}});
 }
 inline Tensor log_softmax(const Operand& x, const AxisMinus1Options& o) { return log_softmax(x, o.axis); }
-struct MaxPoolKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument pool_size = nullptr;
-  OpArgument strides = nullptr;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-};
 template <int = 0>
 Tensor max_pool(const Operand& inputs, const OpArgument& pool_size, const OpArgument& strides = nullptr,
                 const OpArgument& padding = "valid", const OpArgument& data_format = nullptr) {
@@ -347,15 +238,9 @@ Tensor max_pool(const Operand& inputs, const OpArgument& pool_size, const OpArgu
 inline Tensor max_pool(const Operand& inputs, const OpArgument& pool_size, const StridesPaddingDataFormatOptions& o) {
   return max_pool(inputs, pool_size, o.strides, o.padding, o.data_format);
 }
-inline Tensor max_pool(const Operand& inputs, const MaxPoolKeywords& o) {
+inline Tensor max_pool(const Operand& inputs, const AveragePoolKeywords& o) {
   return max_pool(inputs, o.pool_size, o.strides, o.padding, o.data_format);
 }
-struct MomentsKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument axes = nullptr;
-  OpArgument keepdims = false;
-  OpArgument synchronized = false;
-};
 template <int = 0>
 Structure moments(const Operand& x, const OpArgument& axes, const OpArgument& keepdims = false,
                   const OpArgument& synchronized = false) {
@@ -376,13 +261,6 @@ Tensor normalize(const Operand& x, const OpArgument& axis = -1, const OpArgument
 inline Tensor normalize(const Operand& x, const NormalizeOptions& o) {
   return normalize(x, o.axis, o.order, o.epsilon);
 }
-struct OneHotKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument num_classes = nullptr;
-  OpArgument axis = -1;
-  OpArgument dtype = nullptr;
-  OpArgument sparse = false;
-};
 template <int = 0>
 Tensor one_hot(const Operand& x, const OpArgument& num_classes, const OpArgument& axis = -1,
                const OpArgument& dtype = nullptr, const OpArgument& sparse = false) {
@@ -396,11 +274,6 @@ inline Tensor one_hot(const Operand& x, const OneHotKeywords& o) {
   return one_hot(x, o.num_classes, o.axis, o.dtype, o.sparse);
 }
 inline Tensor polar(const Operand& abs_, const Operand& angle) { return internal::run("Polar", {abs_, angle}, {}); }
-struct PsnrKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x2 = nullptr;
-  OpArgument max_val = nullptr;
-};
 template <int = 0>
 Tensor psnr(const Operand& x1, const Operand& x2, const OpArgument& max_val) {
   return internal::run("PSNR", {x1, x2}, {{"max_val", max_val}});
@@ -408,12 +281,6 @@ Tensor psnr(const Operand& x1, const Operand& x2, const OpArgument& max_val) {
 inline Tensor psnr(const Operand& x1, const PsnrKeywords& o) { return psnr(x1, o.x2, o.max_val); }
 inline Tensor relu(const Operand& x) { return internal::run("Relu", {x}, {}); }
 inline Tensor relu6(const Operand& x) { return internal::run("Relu6", {x}, {}); }
-struct RmsNormalizationKeywords {
-  FieldNamesOnly names_only = {};
-  Operand scale = nullptr;
-  OpArgument axis = -1;
-  OpArgument epsilon = nullptr;
-};
 template <int = 0>
 Tensor rms_normalization(const Operand& x, const Operand& scale = nullptr, const OpArgument& axis = -1,
                          const OpArgument& epsilon = nullptr) {
@@ -423,15 +290,6 @@ inline Tensor rms_normalization(const Operand& x, const RmsNormalizationKeywords
   return rms_normalization(x, o.scale, o.axis, o.epsilon);
 }
 inline Tensor selu(const Operand& x) { return internal::run("Selu", {x}, {}); }
-struct SeparableConvKeywords {
-  FieldNamesOnly names_only = {};
-  Operand depthwise_kernel = nullptr;
-  Operand pointwise_kernel = nullptr;
-  OpArgument strides = 1;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-  OpArgument dilation_rate = 1;
-};
 template <int = 0>
 Tensor separable_conv(const Operand& inputs, const Operand& depthwise_kernel, const Operand& pointwise_kernel,
                       const OpArgument& strides = 1, const OpArgument& padding = "valid",
@@ -463,11 +321,6 @@ Tensor softmax(const Operand& x, const OpArgument& axis = -1) {
 inline Tensor softmax(const Operand& x, const AxisMinus1Options& o) { return softmax(x, o.axis); }
 inline Tensor softplus(const Operand& x) { return internal::run("Softplus", {x}, {}); }
 inline Tensor softsign(const Operand& x) { return internal::run("Softsign", {x}, {}); }
-struct SpaceToDepthKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument block_size = nullptr;
-  OpArgument data_format = "channels_last";
-};
 template <int = 0>
 Tensor space_to_depth(const Operand& x, const OpArgument& block_size, const OpArgument& data_format = "channels_last") {
   return internal::run("SpaceToDepth", {x}, {{"block_size", block_size}, {"data_format", data_format}});
@@ -475,15 +328,9 @@ Tensor space_to_depth(const Operand& x, const OpArgument& block_size, const OpAr
 inline Tensor space_to_depth(const Operand& x, const OpArgument& block_size, const DataFormatChannelsLastOptions& o) {
   return space_to_depth(x, block_size, o.data_format);
 }
-inline Tensor space_to_depth(const Operand& x, const SpaceToDepthKeywords& o) {
+inline Tensor space_to_depth(const Operand& x, const BlockSizeDataFormatChannelsLastKeywords& o) {
   return space_to_depth(x, o.block_size, o.data_format);
 }
-struct SparseCategoricalCrossentropyKeywords {
-  FieldNamesOnly names_only = {};
-  Operand output = nullptr;
-  OpArgument from_logits = false;
-  OpArgument axis = -1;
-};
 template <int = 0>
 Tensor sparse_categorical_crossentropy(const Operand& target, const Operand& output,
                                        const OpArgument& from_logits = false, const OpArgument& axis = -1) {
@@ -494,7 +341,7 @@ inline Tensor sparse_categorical_crossentropy(const Operand& target, const Opera
                                               const FromLogitsAxisMinus1Options& o) {
   return sparse_categorical_crossentropy(target, output, o.from_logits, o.axis);
 }
-inline Tensor sparse_categorical_crossentropy(const Operand& target, const SparseCategoricalCrossentropyKeywords& o) {
+inline Tensor sparse_categorical_crossentropy(const Operand& target, const OutputFromLogitsAxisMinus1Keywords& o) {
   return sparse_categorical_crossentropy(target, o.output, o.from_logits, o.axis);
 }
 inline Tensor sparse_plus(const Operand& x) { return internal::run("SparsePlus", {x}, {}); }
@@ -511,11 +358,6 @@ Tensor squareplus(const Operand& x, const OpArgument& b = 4) {
 inline Tensor squareplus(const Operand& x, const SquareplusOptions& o) { return squareplus(x, o.b); }
 inline Tensor swish(const Operand& x) { return internal::run("Silu", {x}, {}); }
 inline Tensor tanh_shrink(const Operand& x) { return internal::run("TanhShrink", {x}, {}); }
-struct ThresholdKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument threshold = nullptr;
-  OpArgument default_value = nullptr;
-};
 template <int = 0>
 Tensor threshold(const Operand& x, const OpArgument& threshold, const OpArgument& default_value) {
   return internal::run("Threshold", {x}, {{"threshold", threshold}, {"default_value", default_value}});
@@ -523,13 +365,6 @@ Tensor threshold(const Operand& x, const OpArgument& threshold, const OpArgument
 inline Tensor threshold(const Operand& x, const ThresholdKeywords& o) {
   return threshold(x, o.threshold, o.default_value);
 }
-struct UnfoldKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument kernel_size = nullptr;
-  OpArgument dilation = 1;
-  OpArgument padding = 0;
-  OpArgument stride = 1;
-};
 template <int = 0>
 Tensor unfold(const Operand& x, const OpArgument& kernel_size, const OpArgument& dilation = 1,
               const OpArgument& padding = 0, const OpArgument& stride = 1) {

@@ -12,13 +12,6 @@ Tensor all(const Operand& x, const OpArgument& axis = nullptr, const OpArgument&
   return internal::run("All", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor all(const Operand& x, const AxisKeepdimsOptions& o) { return all(x, o.axis, o.keepdims); }
-struct AllcloseKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x2 = nullptr;
-  OpArgument rtol = 1e-05;
-  OpArgument atol = 1e-08;
-  OpArgument equal_nan = false;
-};
 template <int = 0>
 Tensor allclose(const Operand& x1, const Operand& x2, const OpArgument& rtol = 1e-05, const OpArgument& atol = 1e-08,
                 const OpArgument& equal_nan = false) {
@@ -46,11 +39,6 @@ Tensor any(const Operand& x, const OpArgument& axis = nullptr, const OpArgument&
   return internal::run("Any", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor any(const Operand& x, const AxisKeepdimsOptions& o) { return any(x, o.axis, o.keepdims); }
-struct AppendKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x2 = nullptr;
-  OpArgument axis = nullptr;
-};
 template <int = 0>
 Tensor append(const Operand& x1, const Operand& x2, const OpArgument& axis = nullptr) {
   return internal::run("Append", {x1, x2}, {{"axis", axis}});
@@ -74,11 +62,6 @@ Tensor argmin(const Operand& x, const OpArgument& axis = nullptr, const OpArgume
   return internal::run("Argmin", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor argmin(const Operand& x, const AxisKeepdimsOptions& o) { return argmin(x, o.axis, o.keepdims); }
-struct ArgpartitionKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument kth = nullptr;
-  OpArgument axis = -1;
-};
 template <int = 0>
 Tensor argpartition(const Operand& x, const OpArgument& kth, const OpArgument& axis = -1) {
   return internal::run("Argpartition", {x}, {{"kth", kth}, {"axis", axis}});
@@ -92,11 +75,6 @@ Tensor argsort(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("Argsort", {x}, {{"axis", axis}});
 }
 inline Tensor argsort(const Operand& x, const AxisMinus1Options& o) { return argsort(x, o.axis); }
-struct ArraySplitKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument indices_or_sections = nullptr;
-  OpArgument axis = 0;
-};
 template <int = 0>
 Structure array_split(const Operand& x, const OpArgument& indices_or_sections, const OpArgument& axis = 0) {
   return internal::run_several("ArraySplit", {x}, {{"indices_or_sections", indices_or_sections}, {"axis", axis}});
@@ -104,14 +82,9 @@ Structure array_split(const Operand& x, const OpArgument& indices_or_sections, c
 inline Structure array_split(const Operand& x, const OpArgument& indices_or_sections, const Axis0Options& o) {
   return array_split(x, indices_or_sections, o.axis);
 }
-inline Structure array_split(const Operand& x, const ArraySplitKeywords& o) {
+inline Structure array_split(const Operand& x, const IndicesOrSectionsAxis0Keywords& o) {
   return array_split(x, o.indices_or_sections, o.axis);
 }
-struct AverageKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument axis = nullptr;
-  Operand weights = nullptr;
-};
 template <int = 0>
 Tensor average(const Operand& x, const OpArgument& axis = nullptr, const Operand& weights = nullptr) {
   return internal::run("Average", {x}, {{"axis", axis}}, {{"weights", weights}});
@@ -138,11 +111,6 @@ inline Tensor bitwise_right_shift(const Operand& x, const Operand& y) {
 inline Tensor bitwise_xor(const Operand& x, const Operand& y) { return internal::run("BitwiseXor", {x, y}, {}); }
 inline Tensor cbrt(const Operand& x) { return internal::run("Cbrt", {x}, {}); }
 inline Tensor ceil(const Operand& x) { return internal::run("Ceil", {x}, {}); }
-struct ClipKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument x_min = nullptr;
-  OpArgument x_max = nullptr;
-};
 template <int = 0>
 Tensor clip(const Operand& x, const OpArgument& x_min, const OpArgument& x_max) {
   return internal::run("Clip", {x}, {{"x_min", x_min}, {"x_max", x_max}});
@@ -156,11 +124,6 @@ inline Tensor concatenate(const Operand& xs, const Axis0Options& o) { return con
 inline Tensor conjugate(const Operand& x) { return internal::run("Conjugate", {x}, {}); }
 inline Tensor copy(const Operand& x) { return internal::run("Copy", {x}, {}); }
 inline Tensor corrcoef(const Operand& x) { return internal::run("Corrcoef", {x}, {}); }
-struct CorrelateKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x2 = nullptr;
-  OpArgument mode = "valid";
-};
 template <int = 0>
 Tensor correlate(const Operand& x1, const Operand& x2, const OpArgument& mode = "valid") {
   return internal::run("Correlate", {x1, x2}, {{"mode", mode}});
@@ -176,14 +139,6 @@ Tensor count_nonzero(const Operand& x, const OpArgument& axis = nullptr) {
   return internal::run("CountNonzero", {x}, {{"axis", axis}});
 }
 inline Tensor count_nonzero(const Operand& x, const AxisOptions& o) { return count_nonzero(x, o.axis); }
-struct CrossKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x2 = nullptr;
-  OpArgument axisa = -1;
-  OpArgument axisb = -1;
-  OpArgument axisc = -1;
-  OpArgument axis = nullptr;
-};
 template <int = 0>
 Tensor cross(const Operand& x1, const Operand& x2, const OpArgument& axisa = -1, const OpArgument& axisb = -1,
              const OpArgument& axisc = -1, const OpArgument& axis = nullptr) {
@@ -228,15 +183,13 @@ inline Tensor digitize(const Operand& x, const Operand& bins) { return internal:
 inline Tensor divide(const Operand& x1, const Operand& x2) { return internal::run("Divide", {x1, x2}, {}); }
 inline Tensor divide_no_nan(const Operand& x1, const Operand& x2) { return internal::run("DivideNoNan", {x1, x2}, {}); }
 inline Tensor dot(const Operand& x1, const Operand& x2) { return internal::run("Dot", {x1, x2}, {}); }
-struct DsplitKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument indices_or_sections = nullptr;
-};
 template <int = 0>
 Structure dsplit(const Operand& x, const OpArgument& indices_or_sections) {
   return internal::run_several("Dsplit", {x}, {{"indices_or_sections", indices_or_sections}});
 }
-inline Structure dsplit(const Operand& x, const DsplitKeywords& o) { return dsplit(x, o.indices_or_sections); }
+inline Structure dsplit(const Operand& x, const IndicesOrSectionsKeywords& o) {
+  return dsplit(x, o.indices_or_sections);
+}
 inline Tensor dstack(const Operand& xs) { return internal::run("Dstack", {xs}, {}); }
 template <int = 0>
 Tensor empty_like(const Operand& x, const OpArgument& dtype = nullptr) {
@@ -246,10 +199,6 @@ inline Tensor empty_like(const Operand& x, const DtypeOptions& o) { return empty
 inline Tensor equal(const Operand& x1, const Operand& x2) { return internal::run("Equal", {x1, x2}, {}); }
 inline Tensor exp(const Operand& x) { return internal::run("Exp", {x}, {}); }
 inline Tensor exp2(const Operand& x) { return internal::run("Exp2", {x}, {}); }
-struct ExpandDimsKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument axis = nullptr;
-};
 template <int = 0>
 Tensor expand_dims(const Operand& x, const OpArgument& axis) {
   return internal::run("ExpandDims", {x}, {{"axis", axis}});
@@ -269,11 +218,6 @@ inline Tensor floor_divide(const Operand& x1, const Operand& x2) { return intern
 inline Tensor fmax(const Operand& x1, const Operand& x2) { return internal::run("Fmax", {x1, x2}, {}); }
 inline Tensor fmin(const Operand& x1, const Operand& x2) { return internal::run("Fmin", {x1, x2}, {}); }
 inline Tensor fmod(const Operand& x1, const Operand& x2) { return internal::run("Fmod", {x1, x2}, {}); }
-struct FullLikeKeywords {
-  FieldNamesOnly names_only = {};
-  Operand fill_value = nullptr;
-  OpArgument dtype = nullptr;
-};
 template <int = 0>
 Tensor full_like(const Operand& x, const Operand& fill_value, const OpArgument& dtype = nullptr) {
   return internal::run("FullLike", {x, fill_value}, {{"dtype", dtype}});
@@ -289,27 +233,18 @@ inline Tensor greater_equal(const Operand& x1, const Operand& x2) {
   return internal::run("GreaterEqual", {x1, x2}, {});
 }
 inline Tensor heaviside(const Operand& x1, const Operand& x2) { return internal::run("Heaviside", {x1, x2}, {}); }
-struct HsplitKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument indices_or_sections = nullptr;
-};
 template <int = 0>
 Structure hsplit(const Operand& x, const OpArgument& indices_or_sections) {
   return internal::run_several("Hsplit", {x}, {{"indices_or_sections", indices_or_sections}});
 }
-inline Structure hsplit(const Operand& x, const HsplitKeywords& o) { return hsplit(x, o.indices_or_sections); }
+inline Structure hsplit(const Operand& x, const IndicesOrSectionsKeywords& o) {
+  return hsplit(x, o.indices_or_sections);
+}
 inline Tensor hstack(const Operand& xs) { return internal::run("Hstack", {xs}, {}); }
 inline Tensor hypot(const Operand& x1, const Operand& x2) { return internal::run("Hypot", {x1, x2}, {}); }
 inline Tensor i0(const Operand& x) { return internal::run("I0", {x}, {}); }
 inline Tensor imag(const Operand& x) { return internal::run("Imag", {x}, {}); }
 inline Tensor inner(const Operand& x1, const Operand& x2) { return internal::run("Inner", {x1, x2}, {}); }
-struct IscloseKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x2 = nullptr;
-  Operand rtol = 1e-05;
-  Operand atol = 1e-08;
-  OpArgument equal_nan = false;
-};
 template <int = 0>
 Tensor isclose(const Operand& x1, const Operand& x2, const Operand& rtol = 1e-05, const Operand& atol = 1e-08,
                const OpArgument& equal_nan = false) {
@@ -319,12 +254,6 @@ inline Tensor isclose(const Operand& x1, const IscloseKeywords& o) {
   return isclose(x1, o.x2, o.rtol, o.atol, o.equal_nan);
 }
 inline Tensor isfinite(const Operand& x) { return internal::run("Isfinite", {x}, {}); }
-struct IsinKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x2 = nullptr;
-  OpArgument assume_unique = false;
-  OpArgument invert = false;
-};
 template <int = 0>
 Tensor isin(const Operand& x1, const Operand& x2, const OpArgument& assume_unique = false,
             const OpArgument& invert = false) {

@@ -35,11 +35,6 @@ inline Tensor min(const Operand& x, const AxisKeepdimsInitialOptions& o) {
 }
 inline Tensor minimum(const Operand& x1, const Operand& x2) { return internal::run("Minimum", {x1, x2}, {}); }
 inline Tensor mod(const Operand& x1, const Operand& x2) { return internal::run("Mod", {x1, x2}, {}); }
-struct MoveaxisKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument source = nullptr;
-  OpArgument destination = nullptr;
-};
 template <int = 0>
 Tensor moveaxis(const Operand& x, const OpArgument& source, const OpArgument& destination) {
   return internal::run("Moveaxis", {x}, {{"source", source}, {"destination", destination}});
@@ -94,13 +89,6 @@ Tensor nanmin(const Operand& x, const OpArgument& axis = nullptr, const OpArgume
   return internal::run("Nanmin", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor nanmin(const Operand& x, const AxisKeepdimsOptions& o) { return nanmin(x, o.axis, o.keepdims); }
-struct NanpercentileKeywords {
-  FieldNamesOnly names_only = {};
-  Operand q = nullptr;
-  OpArgument axis = nullptr;
-  OpArgument method = "linear";
-  OpArgument keepdims = false;
-};
 template <int = 0>
 Tensor nanpercentile(const Operand& x, const Operand& q, const OpArgument& axis = nullptr,
                      const OpArgument& method = "linear", const OpArgument& keepdims = false) {
@@ -117,13 +105,6 @@ Tensor nanprod(const Operand& x, const OpArgument& axis = nullptr, const OpArgum
   return internal::run("Nanprod", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor nanprod(const Operand& x, const AxisKeepdimsOptions& o) { return nanprod(x, o.axis, o.keepdims); }
-struct NanquantileKeywords {
-  FieldNamesOnly names_only = {};
-  Operand q = nullptr;
-  OpArgument axis = nullptr;
-  OpArgument method = "linear";
-  OpArgument keepdims = false;
-};
 template <int = 0>
 Tensor nanquantile(const Operand& x, const Operand& q, const OpArgument& axis = nullptr,
                    const OpArgument& method = "linear", const OpArgument& keepdims = false) {
@@ -132,7 +113,7 @@ Tensor nanquantile(const Operand& x, const Operand& q, const OpArgument& axis = 
 inline Tensor nanquantile(const Operand& x, const Operand& q, const AxisMethodKeepdimsOptions& o) {
   return nanquantile(x, q, o.axis, o.method, o.keepdims);
 }
-inline Tensor nanquantile(const Operand& x, const NanquantileKeywords& o) {
+inline Tensor nanquantile(const Operand& x, const NanpercentileKeywords& o) {
   return nanquantile(x, o.q, o.axis, o.method, o.keepdims);
 }
 template <int = 0>
@@ -160,13 +141,6 @@ Tensor ones_like(const Operand& x, const OpArgument& dtype = nullptr) {
 }
 inline Tensor ones_like(const Operand& x, const DtypeOptions& o) { return ones_like(x, o.dtype); }
 inline Tensor outer(const Operand& x1, const Operand& x2) { return internal::run("Outer", {x1, x2}, {}); }
-struct PercentileKeywords {
-  FieldNamesOnly names_only = {};
-  Operand q = nullptr;
-  OpArgument axis = nullptr;
-  OpArgument method = "linear";
-  OpArgument keepdims = false;
-};
 template <int = 0>
 Tensor percentile(const Operand& x, const Operand& q, const OpArgument& axis = nullptr,
                   const OpArgument& method = "linear", const OpArgument& keepdims = false) {
@@ -175,7 +149,7 @@ Tensor percentile(const Operand& x, const Operand& q, const OpArgument& axis = n
 inline Tensor percentile(const Operand& x, const Operand& q, const AxisMethodKeepdimsOptions& o) {
   return percentile(x, q, o.axis, o.method, o.keepdims);
 }
-inline Tensor percentile(const Operand& x, const PercentileKeywords& o) {
+inline Tensor percentile(const Operand& x, const NanpercentileKeywords& o) {
   return percentile(x, o.q, o.axis, o.method, o.keepdims);
 }
 inline Tensor power(const Operand& x1, const Operand& x2) { return internal::run("Power", {x1, x2}, {}); }
@@ -190,13 +164,6 @@ Tensor ptp(const Operand& x, const OpArgument& axis = nullptr, const OpArgument&
   return internal::run("Ptp", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor ptp(const Operand& x, const AxisKeepdimsOptions& o) { return ptp(x, o.axis, o.keepdims); }
-struct QuantileKeywords {
-  FieldNamesOnly names_only = {};
-  Operand q = nullptr;
-  OpArgument axis = nullptr;
-  OpArgument method = "linear";
-  OpArgument keepdims = false;
-};
 template <int = 0>
 Tensor quantile(const Operand& x, const Operand& q, const OpArgument& axis = nullptr,
                 const OpArgument& method = "linear", const OpArgument& keepdims = false) {
@@ -205,18 +172,13 @@ Tensor quantile(const Operand& x, const Operand& q, const OpArgument& axis = nul
 inline Tensor quantile(const Operand& x, const Operand& q, const AxisMethodKeepdimsOptions& o) {
   return quantile(x, q, o.axis, o.method, o.keepdims);
 }
-inline Tensor quantile(const Operand& x, const QuantileKeywords& o) {
+inline Tensor quantile(const Operand& x, const NanpercentileKeywords& o) {
   return quantile(x, o.q, o.axis, o.method, o.keepdims);
 }
 inline Tensor rad2deg(const Operand& x) { return internal::run("Rad2deg", {x}, {}); }
 inline Tensor ravel(const Operand& x) { return internal::run("Ravel", {x}, {}); }
 inline Tensor real(const Operand& x) { return internal::run("Real", {x}, {}); }
 inline Tensor reciprocal(const Operand& x) { return internal::run("Reciprocal", {x}, {}); }
-struct RepeatKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument repeats = nullptr;
-  OpArgument axis = nullptr;
-};
 template <int = 0>
 Tensor repeat(const Operand& x, const OpArgument& repeats, const OpArgument& axis = nullptr) {
   return internal::run("Repeat", {x}, {{"repeats", repeats}, {"axis", axis}});
@@ -226,11 +188,6 @@ inline Tensor repeat(const Operand& x, const OpArgument& repeats, const AxisOpti
 }
 inline Tensor repeat(const Operand& x, const RepeatKeywords& o) { return repeat(x, o.repeats, o.axis); }
 inline Tensor right_shift(const Operand& x, const Operand& y) { return internal::run("RightShift", {x, y}, {}); }
-struct RollKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument shift = nullptr;
-  OpArgument axis = nullptr;
-};
 template <int = 0>
 Tensor roll(const Operand& x, const OpArgument& shift, const OpArgument& axis = nullptr) {
   return internal::run("Roll", {x}, {{"shift", shift}, {"axis", axis}});
@@ -247,11 +204,6 @@ Tensor round(const Operand& x, const OpArgument& decimals = 0) {
   return internal::run("Round", {x}, {{"decimals", decimals}});
 }
 inline Tensor round(const Operand& x, const RoundOptions& o) { return round(x, o.decimals); }
-struct SearchsortedKeywords {
-  FieldNamesOnly names_only = {};
-  Operand values = nullptr;
-  OpArgument side = "left";
-};
 template <int = 0>
 Tensor searchsorted(const Operand& sorted_sequence, const Operand& values, const OpArgument& side = "left") {
   return internal::run("SearchSorted", {sorted_sequence, values}, {{"side", side}});
@@ -273,11 +225,6 @@ Tensor sort(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("Sort", {x}, {{"axis", axis}});
 }
 inline Tensor sort(const Operand& x, const AxisMinus1Options& o) { return sort(x, o.axis); }
-struct SplitKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument indices_or_sections = nullptr;
-  OpArgument axis = 0;
-};
 template <int = 0>
 Structure split(const Operand& x, const OpArgument& indices_or_sections, const OpArgument& axis = 0) {
   return internal::run_several("Split", {x}, {{"indices_or_sections", indices_or_sections}, {"axis", axis}});
@@ -285,7 +232,9 @@ Structure split(const Operand& x, const OpArgument& indices_or_sections, const O
 inline Structure split(const Operand& x, const OpArgument& indices_or_sections, const Axis0Options& o) {
   return split(x, indices_or_sections, o.axis);
 }
-inline Structure split(const Operand& x, const SplitKeywords& o) { return split(x, o.indices_or_sections, o.axis); }
+inline Structure split(const Operand& x, const IndicesOrSectionsAxis0Keywords& o) {
+  return split(x, o.indices_or_sections, o.axis);
+}
 inline Tensor sqrt(const Operand& x) { return internal::run("Sqrt", {x}, {}); }
 inline Tensor square(const Operand& x) { return internal::run("Square", {x}, {}); }
 template <int = 0>
@@ -309,32 +258,17 @@ Tensor sum(const Operand& x, const OpArgument& axis = nullptr, const OpArgument&
   return internal::run("Sum", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor sum(const Operand& x, const AxisKeepdimsOptions& o) { return sum(x, o.axis, o.keepdims); }
-struct SwapaxesKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument axis1 = nullptr;
-  OpArgument axis2 = nullptr;
-};
 template <int = 0>
 Tensor swapaxes(const Operand& x, const OpArgument& axis1, const OpArgument& axis2) {
   return internal::run("Swapaxes", {x}, {{"axis1", axis1}, {"axis2", axis2}});
 }
 inline Tensor swapaxes(const Operand& x, const SwapaxesKeywords& o) { return swapaxes(x, o.axis1, o.axis2); }
-struct TakeKeywords {
-  FieldNamesOnly names_only = {};
-  Operand indices = nullptr;
-  OpArgument axis = nullptr;
-};
 template <int = 0>
 Tensor take(const Operand& x, const Operand& indices, const OpArgument& axis = nullptr) {
   return internal::run("Take", {x, indices}, {{"axis", axis}});
 }
 inline Tensor take(const Operand& x, const Operand& indices, const AxisOptions& o) { return take(x, indices, o.axis); }
-inline Tensor take(const Operand& x, const TakeKeywords& o) { return take(x, o.indices, o.axis); }
-struct TakeAlongAxisKeywords {
-  FieldNamesOnly names_only = {};
-  Operand indices = nullptr;
-  OpArgument axis = nullptr;
-};
+inline Tensor take(const Operand& x, const IndicesAxisKeywords& o) { return take(x, o.indices, o.axis); }
 template <int = 0>
 Tensor take_along_axis(const Operand& x, const Operand& indices, const OpArgument& axis = nullptr) {
   return internal::run("TakeAlongAxis", {x, indices}, {{"axis", axis}});
@@ -342,16 +276,11 @@ Tensor take_along_axis(const Operand& x, const Operand& indices, const OpArgumen
 inline Tensor take_along_axis(const Operand& x, const Operand& indices, const AxisOptions& o) {
   return take_along_axis(x, indices, o.axis);
 }
-inline Tensor take_along_axis(const Operand& x, const TakeAlongAxisKeywords& o) {
+inline Tensor take_along_axis(const Operand& x, const IndicesAxisKeywords& o) {
   return take_along_axis(x, o.indices, o.axis);
 }
 inline Tensor tan(const Operand& x) { return internal::run("Tan", {x}, {}); }
 inline Tensor tanh(const Operand& x) { return internal::run("Tanh", {x}, {}); }
-struct TensordotKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x2 = nullptr;
-  OpArgument axes = 2;
-};
 template <int = 0>
 Tensor tensordot(const Operand& x1, const Operand& x2, const OpArgument& axes = 2) {
   return internal::run("Tensordot", {x1, x2}, {{"axes", axes}});
@@ -405,10 +334,6 @@ Structure unique(const Operand& x, const OpArgument& sorted = true, const OpArgu
 inline Structure unique(const Operand& x, const UniqueOptions& o) {
   return unique(x, o.sorted, o.return_index, o.return_inverse, o.return_counts, o.axis, o.size, o.fill_value);
 }
-struct UnravelIndexKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument shape = nullptr;
-};
 template <int = 0>
 Structure unravel_index(const Operand& indices, const OpArgument& shape) {
   return internal::run_several("UnravelIndex", {indices}, {{"shape", shape}});
@@ -432,21 +357,14 @@ Tensor view(const Operand& x, const OpArgument& dtype = nullptr) {
   return internal::run("View", {x}, {{"dtype", dtype}});
 }
 inline Tensor view(const Operand& x, const DtypeOptions& o) { return view(x, o.dtype); }
-struct VsplitKeywords {
-  FieldNamesOnly names_only = {};
-  OpArgument indices_or_sections = nullptr;
-};
 template <int = 0>
 Structure vsplit(const Operand& x, const OpArgument& indices_or_sections) {
   return internal::run_several("Vsplit", {x}, {{"indices_or_sections", indices_or_sections}});
 }
-inline Structure vsplit(const Operand& x, const VsplitKeywords& o) { return vsplit(x, o.indices_or_sections); }
+inline Structure vsplit(const Operand& x, const IndicesOrSectionsKeywords& o) {
+  return vsplit(x, o.indices_or_sections);
+}
 inline Tensor vstack(const Operand& xs) { return internal::run("Vstack", {xs}, {}); }
-struct WhereKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x1 = nullptr;
-  Operand x2 = nullptr;
-};
 template <int = 0>
 Tensor where(const Operand& condition, const Operand& x1 = nullptr, const Operand& x2 = nullptr) {
   return internal::run("Where", {condition, x1, x2}, {});

@@ -6,6 +6,15 @@
 
 namespace lockstep::keras_ops {
 
+struct AffineTransformKeywords {
+  FieldNamesOnly names_only = {};
+  Operand transform = nullptr;
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0;
+  OpArgument data_format = nullptr;
+};
+
 struct AffineTransformOptions {
   FieldNamesOnly names_only = {};
   OpArgument interpolation = "bilinear";
@@ -14,9 +23,43 @@ struct AffineTransformOptions {
   OpArgument data_format = nullptr;
 };
 
+struct AllcloseKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  OpArgument rtol = 1e-05;
+  OpArgument atol = 1e-08;
+  OpArgument equal_nan = false;
+};
+
 struct AlphaOptions {
   FieldNamesOnly names_only = {};
   OpArgument alpha = 1.0;
+};
+
+struct AppendKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  OpArgument axis = nullptr;
+};
+
+struct ArgpartitionKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument kth = nullptr;
+  OpArgument axis = -1;
+};
+
+struct AverageKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument axis = nullptr;
+  Operand weights = nullptr;
+};
+
+struct AveragePoolKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument pool_size = nullptr;
+  OpArgument strides = nullptr;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
 };
 
 struct Axis0Options {
@@ -60,6 +103,22 @@ struct AxisOptions {
   OpArgument axis = nullptr;
 };
 
+struct BatchNormalizationKeywords {
+  FieldNamesOnly names_only = {};
+  Operand mean = nullptr;
+  Operand variance = nullptr;
+  OpArgument axis = nullptr;
+  Operand offset = nullptr;
+  Operand scale = nullptr;
+  OpArgument epsilon = 0.001;
+};
+
+struct BinaryCrossentropyKeywords {
+  FieldNamesOnly names_only = {};
+  Operand output = nullptr;
+  OpArgument from_logits = false;
+};
+
 struct BinaryCrossentropyOptions {
   FieldNamesOnly names_only = {};
   OpArgument from_logits = false;
@@ -72,10 +131,41 @@ struct BincountOptions {
   OpArgument sparse = false;
 };
 
+struct BlockSizeDataFormatChannelsLastKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument block_size = nullptr;
+  OpArgument data_format = "channels_last";
+};
+
+struct ClipKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument x_min = nullptr;
+  OpArgument x_max = nullptr;
+};
+
+struct ConvKeywords {
+  FieldNamesOnly names_only = {};
+  Operand kernel = nullptr;
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
+
 struct ConvOptions {
   FieldNamesOnly names_only = {};
   OpArgument strides = 1;
   OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
+
+struct ConvTransposeKeywords {
+  FieldNamesOnly names_only = {};
+  Operand kernel = nullptr;
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument output_padding = nullptr;
   OpArgument data_format = nullptr;
   OpArgument dilation_rate = 1;
 };
@@ -87,6 +177,12 @@ struct ConvTransposeOptions {
   OpArgument output_padding = nullptr;
   OpArgument data_format = nullptr;
   OpArgument dilation_rate = 1;
+};
+
+struct CorrelateKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  OpArgument mode = "valid";
 };
 
 struct CorrelateOptions {
@@ -105,6 +201,15 @@ struct CropImagesOptions {
   OpArgument data_format = nullptr;
 };
 
+struct CrossKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  OpArgument axisa = -1;
+  OpArgument axisb = -1;
+  OpArgument axisc = -1;
+  OpArgument axis = nullptr;
+};
+
 struct CrossOptions {
   FieldNamesOnly names_only = {};
   OpArgument axisa = -1;
@@ -113,12 +218,30 @@ struct CrossOptions {
   OpArgument axis = nullptr;
 };
 
+struct CtcDecodeKeywords {
+  FieldNamesOnly names_only = {};
+  Operand sequence_lengths = nullptr;
+  OpArgument strategy = "greedy";
+  OpArgument beam_width = 100;
+  OpArgument top_paths = 1;
+  OpArgument merge_repeated = true;
+  OpArgument mask_index = 0;
+};
+
 struct CtcDecodeOptions {
   FieldNamesOnly names_only = {};
   OpArgument strategy = "greedy";
   OpArgument beam_width = 100;
   OpArgument top_paths = 1;
   OpArgument merge_repeated = true;
+  OpArgument mask_index = 0;
+};
+
+struct CtcLossKeywords {
+  FieldNamesOnly names_only = {};
+  Operand output = nullptr;
+  Operand target_length = nullptr;
+  Operand output_length = nullptr;
   OpArgument mask_index = 0;
 };
 
@@ -144,6 +267,18 @@ struct DilationPaddingStrideOptions {
   OpArgument stride = 1;
 };
 
+struct DotProductAttentionKeywords {
+  FieldNamesOnly names_only = {};
+  Operand key = nullptr;
+  Operand value = nullptr;
+  Operand bias = nullptr;
+  Operand mask = nullptr;
+  Operand scale = nullptr;
+  OpArgument is_causal = false;
+  OpArgument flash_attention = nullptr;
+  OpArgument attn_logits_soft_cap = nullptr;
+};
+
 struct DtypeOptions {
   FieldNamesOnly names_only = {};
   OpArgument dtype = nullptr;
@@ -160,6 +295,20 @@ struct ElasticTransformOptions {
   OpArgument data_format = nullptr;
 };
 
+struct ExpandDimsKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument axis = nullptr;
+};
+
+struct ExtractPatchesKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument size = nullptr;
+  OpArgument strides = nullptr;
+  OpArgument dilation_rate = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+};
+
 struct ExtractPatchesOptions {
   FieldNamesOnly names_only = {};
   OpArgument strides = nullptr;
@@ -168,15 +317,36 @@ struct ExtractPatchesOptions {
   OpArgument data_format = nullptr;
 };
 
+struct ExtractSequencesKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument sequence_length = nullptr;
+  OpArgument sequence_stride = nullptr;
+};
+
 struct FftLengthOptions {
   FieldNamesOnly names_only = {};
   OpArgument fft_length = nullptr;
+};
+
+struct FoldKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument output_size = nullptr;
+  OpArgument kernel_size = nullptr;
+  OpArgument dilation = 1;
+  OpArgument padding = 0;
+  OpArgument stride = 1;
 };
 
 struct FromLogitsAxisMinus1Options {
   FieldNamesOnly names_only = {};
   OpArgument from_logits = false;
   OpArgument axis = -1;
+};
+
+struct FullLikeKeywords {
+  FieldNamesOnly names_only = {};
+  Operand fill_value = nullptr;
+  OpArgument dtype = nullptr;
 };
 
 struct GaussianBlurOptions {
@@ -191,10 +361,58 @@ struct GeluOptions {
   OpArgument approximate = true;
 };
 
+struct InTopKKeywords {
+  FieldNamesOnly names_only = {};
+  Operand predictions = nullptr;
+  OpArgument k = nullptr;
+};
+
+struct IndicesAxisKeywords {
+  FieldNamesOnly names_only = {};
+  Operand indices = nullptr;
+  OpArgument axis = nullptr;
+};
+
+struct IndicesOrSectionsAxis0Keywords {
+  FieldNamesOnly names_only = {};
+  OpArgument indices_or_sections = nullptr;
+  OpArgument axis = 0;
+};
+
+struct IndicesOrSectionsKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument indices_or_sections = nullptr;
+};
+
+struct IscloseKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  Operand rtol = 1e-05;
+  Operand atol = 1e-08;
+  OpArgument equal_nan = false;
+};
+
+struct IsinKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  OpArgument assume_unique = false;
+  OpArgument invert = false;
+};
+
 struct IsinOptions {
   FieldNamesOnly names_only = {};
   OpArgument assume_unique = false;
   OpArgument invert = false;
+};
+
+struct IstftKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument sequence_length = nullptr;
+  OpArgument sequence_stride = nullptr;
+  OpArgument fft_length = nullptr;
+  OpArgument length = nullptr;
+  OpArgument window = "hann";
+  OpArgument center = true;
 };
 
 struct IstftOptions {
@@ -214,6 +432,20 @@ struct LeakyReluOptions {
   OpArgument negative_slope = 0.2;
 };
 
+struct LstsqKeywords {
+  FieldNamesOnly names_only = {};
+  Operand b = nullptr;
+  OpArgument rcond = nullptr;
+};
+
+struct MapCoordinatesKeywords {
+  FieldNamesOnly names_only = {};
+  Operand coordinates = nullptr;
+  OpArgument order = nullptr;
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0;
+};
+
 struct MapCoordinatesOptions {
   FieldNamesOnly names_only = {};
   OpArgument fill_mode = "constant";
@@ -225,10 +457,23 @@ struct MatrixRankOptions {
   OpArgument tol = nullptr;
 };
 
+struct MomentsKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument axes = nullptr;
+  OpArgument keepdims = false;
+  OpArgument synchronized = false;
+};
+
 struct MomentsOptions {
   FieldNamesOnly names_only = {};
   OpArgument keepdims = false;
   OpArgument synchronized = false;
+};
+
+struct MoveaxisKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument source = nullptr;
+  OpArgument destination = nullptr;
 };
 
 struct NanToNumOptions {
@@ -236,6 +481,14 @@ struct NanToNumOptions {
   OpArgument nan = 0.0;
   OpArgument posinf = nullptr;
   OpArgument neginf = nullptr;
+};
+
+struct NanpercentileKeywords {
+  FieldNamesOnly names_only = {};
+  Operand q = nullptr;
+  OpArgument axis = nullptr;
+  OpArgument method = "linear";
+  OpArgument keepdims = false;
 };
 
 struct NormOptions {
@@ -265,11 +518,32 @@ struct OffsetAxis1Axis2Options {
   OpArgument axis2 = 1;
 };
 
+struct OneHotKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument num_classes = nullptr;
+  OpArgument axis = -1;
+  OpArgument dtype = nullptr;
+  OpArgument sparse = false;
+};
+
 struct OneHotOptions {
   FieldNamesOnly names_only = {};
   OpArgument axis = -1;
   OpArgument dtype = nullptr;
   OpArgument sparse = false;
+};
+
+struct OutputFromLogitsAxisMinus1Keywords {
+  FieldNamesOnly names_only = {};
+  Operand output = nullptr;
+  OpArgument from_logits = false;
+  OpArgument axis = -1;
+};
+
+struct OutputSizeDataFormatKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument output_size = nullptr;
+  OpArgument data_format = nullptr;
 };
 
 struct PadImagesOptions {
@@ -280,6 +554,15 @@ struct PadImagesOptions {
   OpArgument right_padding = nullptr;
   OpArgument target_height = nullptr;
   OpArgument target_width = nullptr;
+  OpArgument data_format = nullptr;
+};
+
+struct PerspectiveTransformKeywords {
+  FieldNamesOnly names_only = {};
+  Operand start_points = nullptr;
+  Operand end_points = nullptr;
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_value = 0;
   OpArgument data_format = nullptr;
 };
 
@@ -297,6 +580,12 @@ struct ProdOptions {
   OpArgument dtype = nullptr;
 };
 
+struct PsnrKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  OpArgument max_val = nullptr;
+};
+
 struct QrOptions {
   FieldNamesOnly names_only = {};
   OpArgument mode = "reduced";
@@ -305,6 +594,24 @@ struct QrOptions {
 struct RcondOptions {
   FieldNamesOnly names_only = {};
   OpArgument rcond = nullptr;
+};
+
+struct RepeatKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument repeats = nullptr;
+  OpArgument axis = nullptr;
+};
+
+struct ResizeKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument size = nullptr;
+  OpArgument interpolation = "bilinear";
+  OpArgument antialias = false;
+  OpArgument crop_to_aspect_ratio = false;
+  OpArgument pad_to_aspect_ratio = false;
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0.0;
+  OpArgument data_format = nullptr;
 };
 
 struct ResizeOptions {
@@ -316,6 +623,19 @@ struct ResizeOptions {
   OpArgument fill_mode = "constant";
   OpArgument fill_value = 0.0;
   OpArgument data_format = nullptr;
+};
+
+struct RmsNormalizationKeywords {
+  FieldNamesOnly names_only = {};
+  Operand scale = nullptr;
+  OpArgument axis = -1;
+  OpArgument epsilon = nullptr;
+};
+
+struct RollKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument shift = nullptr;
+  OpArgument axis = nullptr;
 };
 
 struct Rot90Options {
@@ -336,9 +656,32 @@ struct RtolAtolEqualNanOptions {
   OpArgument equal_nan = false;
 };
 
+struct ScaleAndTranslateKeywords {
+  FieldNamesOnly names_only = {};
+  Operand output_shape = nullptr;
+  Operand scale = nullptr;
+  Operand translation = nullptr;
+  OpArgument spatial_dims = nullptr;
+  OpArgument method = nullptr;
+  OpArgument antialias = true;
+};
+
 struct ScaleAndTranslateOptions {
   FieldNamesOnly names_only = {};
   OpArgument antialias = true;
+};
+
+struct ScatterKeywords {
+  FieldNamesOnly names_only = {};
+  Operand values = nullptr;
+  OpArgument shape = nullptr;
+};
+
+struct ScatterUpdateKeywords {
+  FieldNamesOnly names_only = {};
+  Operand indices = nullptr;
+  Operand updates = nullptr;
+  OpArgument reduction = nullptr;
 };
 
 struct ScatterUpdateOptions {
@@ -346,9 +689,44 @@ struct ScatterUpdateOptions {
   OpArgument reduction = nullptr;
 };
 
+struct SearchsortedKeywords {
+  FieldNamesOnly names_only = {};
+  Operand values = nullptr;
+  OpArgument side = "left";
+};
+
 struct SearchsortedOptions {
   FieldNamesOnly names_only = {};
   OpArgument side = "left";
+};
+
+struct SegmentIdsNumSegmentsSortedKeywords {
+  FieldNamesOnly names_only = {};
+  Operand segment_ids = nullptr;
+  OpArgument num_segments = nullptr;
+  OpArgument sorted = false;
+};
+
+struct SeparableConvKeywords {
+  FieldNamesOnly names_only = {};
+  Operand depthwise_kernel = nullptr;
+  Operand pointwise_kernel = nullptr;
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
+
+struct SliceKeywords {
+  FieldNamesOnly names_only = {};
+  Operand start_indices = nullptr;
+  OpArgument shape = nullptr;
+};
+
+struct SolveTriangularKeywords {
+  FieldNamesOnly names_only = {};
+  Operand b = nullptr;
+  OpArgument lower = false;
 };
 
 struct SolveTriangularOptions {
@@ -361,6 +739,17 @@ struct SquareplusOptions {
   OpArgument b = 4;
 };
 
+struct SsimKeywords {
+  FieldNamesOnly names_only = {};
+  Operand image2 = nullptr;
+  OpArgument max_val = 1.0;
+  OpArgument filter_size = 11;
+  OpArgument filter_sigma = 1.5;
+  OpArgument k1 = 0.01;
+  OpArgument k2 = 0.03;
+  OpArgument data_format = nullptr;
+};
+
 struct SsimOptions {
   FieldNamesOnly names_only = {};
   OpArgument max_val = 1.0;
@@ -369,6 +758,15 @@ struct SsimOptions {
   OpArgument k1 = 0.01;
   OpArgument k2 = 0.03;
   OpArgument data_format = nullptr;
+};
+
+struct StftKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument sequence_length = nullptr;
+  OpArgument sequence_stride = nullptr;
+  OpArgument fft_length = nullptr;
+  OpArgument window = "hann";
+  OpArgument center = true;
 };
 
 struct StftOptions {
@@ -390,14 +788,38 @@ struct SvdOptions {
   OpArgument compute_uv = true;
 };
 
+struct SwapaxesKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument axis1 = nullptr;
+  OpArgument axis2 = nullptr;
+};
+
+struct TensordotKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x2 = nullptr;
+  OpArgument axes = 2;
+};
+
 struct TensordotOptions {
   FieldNamesOnly names_only = {};
   OpArgument axes = 2;
 };
 
+struct ThresholdKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument threshold = nullptr;
+  OpArgument default_value = nullptr;
+};
+
 struct ThresholdOptions {
   FieldNamesOnly names_only = {};
   OpArgument threshold = 0.5;
+};
+
+struct TopKKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument k = nullptr;
+  OpArgument sorted = true;
 };
 
 struct TopKOptions {
@@ -417,6 +839,14 @@ struct TrapezoidOptions {
   OpArgument axis = -1;
 };
 
+struct UnfoldKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument kernel_size = nullptr;
+  OpArgument dilation = 1;
+  OpArgument padding = 0;
+  OpArgument stride = 1;
+};
+
 struct UniqueOptions {
   FieldNamesOnly names_only = {};
   OpArgument sorted = true;
@@ -426,6 +856,11 @@ struct UniqueOptions {
   OpArgument axis = nullptr;
   OpArgument size = nullptr;
   OpArgument fill_value = nullptr;
+};
+
+struct UnravelIndexKeywords {
+  FieldNamesOnly names_only = {};
+  OpArgument shape = nullptr;
 };
 
 struct UnstackOptions {
@@ -443,6 +878,12 @@ struct VanderOptions {
   FieldNamesOnly names_only = {};
   OpArgument N = nullptr;
   OpArgument increasing = false;
+};
+
+struct WhereKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x1 = nullptr;
+  Operand x2 = nullptr;
 };
 
 }  // namespace lockstep::keras_ops
