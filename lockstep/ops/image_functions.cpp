@@ -43,11 +43,6 @@ std::int64_t largest(DType dtype) {
   }
 }
 
-double smallest(DType dtype) {
-  const bool is_unsigned = dtype == DType::kUInt8 || dtype == DType::kUInt16;
-  return is_unsigned ? 0 : -static_cast<double>(largest(dtype)) - 1;
-}
-
 Tensor scaled(const Tensor& x, const ops::Ints& size, std::string_view method, bool antialias) {
   const Tensor sizes = ops::constant_ints(size);
   const auto factor = [&](int axis) {
@@ -100,9 +95,8 @@ Tensor convert_image_dtype(const Tensor& image, DType dtype, bool saturate) {
   if (is_floating(from) && is_floating(dtype)) return ops::cast(image, dtype);
   if (is_floating(dtype)) return ops::cast(image, dtype) * Number(1.0 / static_cast<double>(largest(from)));
   if (is_floating(from)) {
-    const auto limit = static_cast<double>(largest(dtype));
-    const Tensor scaled = image * Number(limit + 0.5);
-    return ops::cast(saturate ? ops::clip_by_value(scaled, smallest(dtype), limit) : scaled, dtype);
+    const Tensor scaled = image * Number(static_cast<double>(largest(dtype)) + 0.5);
+    return saturate ? ops::saturate_cast(scaled, dtype) : ops::cast(scaled, dtype);
   }
   const std::int64_t in = largest(from), out = largest(dtype);
   if (in > out) return ops::cast(ops::floor_div(image, Number((in + 1) / (out + 1))), dtype);

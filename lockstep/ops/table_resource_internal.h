@@ -51,7 +51,7 @@ class TableResource : public Resource {
   std::int64_t key_width_, value_width_;  // elements of each
   mutable std::mutex mutex_;
   std::vector<std::string> absent_;
-  std::vector<std::string> keys_, values_;  // cells; see tables.cpp
+  std::vector<std::string> keys_, values_;  // cells: the bytes of each
   std::unordered_map<std::string, std::size_t> index_;
 };
 
