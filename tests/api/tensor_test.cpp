@@ -1,6 +1,7 @@
 // Tensors and variables as user code writes them. Expected numbers and texts: TensorFlow 2.21.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <sstream>
 
 #include "lockstep/lockstep.h"
