@@ -10,10 +10,26 @@
 namespace lockstep::formats {
 namespace {
 
+// Keras writes tuples, shapes and bytes of the metadata as objects of these classes.
+Json without_classes(Json json) {
+  if (json.is_object() && json.contains("class_name") && json["class_name"].is_string()) {
+    const std::string name = json["class_name"].get<std::string>();
+    if ((name == "__tuple__" || name == "TensorShape") && json.contains("items")) {
+      json = Json(json["items"]);
+    } else if (name == "__bytes__" && json.contains("value")) {
+      json = Json(json["value"]);
+    }
+  }
+  if (!json.is_object() && !json.is_array()) return json;
+  for (Json& each : json) each = without_classes(std::move(each));
+  return json;
+}
+
 KerasMetadata parsed(const std::string& identifier, const std::string& text, const std::string& path) {
   KerasMetadata out{identifier, parse_json(text, path)};
   if (!out.json.is_object())
     throw_data_loss(fmt::format("{}: the Keras metadata are {}, expected a JSON object", path, out.json.type_name()));
+  out.json = without_classes(std::move(out.json));
   return out;
 }
 

@@ -29,6 +29,7 @@
 #include "lockstep/saving/old_configs_internal.h"
 #include "lockstep/saving/old_weights_internal.h"
 #include "lockstep/saving/saved_model_state_internal.h"
+#include "lockstep/saving/version_differences_internal.h"
 #include "lockstep/train/model_io_internal.h"
 
 namespace lockstep::saving {
@@ -306,6 +307,7 @@ void save_model(ModelImpl& model, const std::string& path, const SaveModelOption
         fmt::format("cannot save to '{}': the name must end in .keras (recommended), .h5 or .hdf5", path));
   }
   require_built(model, path);
+  warn_of_differences(model, 3, path);
   formats::KerasArchivePlan plan;
   plan.config = model_config(model);
   plan.weights = weights_plan(model);

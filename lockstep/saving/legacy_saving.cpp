@@ -23,6 +23,7 @@
 #include "lockstep/saving/object_paths_internal.h"
 #include "lockstep/saving/old_configs_internal.h"
 #include "lockstep/saving/old_weights_internal.h"
+#include "lockstep/saving/version_differences_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -284,6 +285,7 @@ void save_legacy_model(ModelImpl& model, const std::string& path, bool include_o
   Trainer& trainer = model.trainer();
   std::optional<Json> keras2_config = keras2_config_of(model, path, dialect);
   const bool keras2 = keras2_config.has_value();
+  warn_of_differences(model, keras2 ? 2 : 3, path);
   plan.model_config = keras2 ? std::move(*keras2_config) : legacy_object(keras::serialize_operation(model));
   if (keras2) {
     plan.keras_version = kKeras2Version;

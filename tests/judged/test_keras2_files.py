@@ -117,10 +117,16 @@ def mixed():
     return tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(4, "relu", dtype="mixed_float16"), L.Dense(2, dtype="float32")])
 
 
+def sliced():
+    """Parts of tensors, whose indices metadata of SavedModels have as tuples."""
+    x = tf_keras.Input(SEQUENCE)
+    return tf_keras.Model(x, [x[:, 1:, 0], x[..., ::2], L.Dense(2)(x)[:, -1], tf.transpose(x, (0, 2, 1))])
+
+
 MODELS = [dense, input_in_the_first_layer, image, recurrent, bidirectional, states, shared, nested, frozen, without_input, attention,
-          embedding, others, inputs_by_name, mixed]
+          embedding, others, inputs_by_name, sliced, mixed]
 # Keras 3 refuses nested models, old layers, the slope of hard_sigmoid, policies and Keras 2's arguments of attention.
-NOT_IN_KERAS_3 = {nested, frozen, without_input, others, states, recurrent, bidirectional, attention, mixed}
+NOT_IN_KERAS_3 = {nested, frozen, without_input, others, states, recurrent, bidirectional, attention, sliced, mixed}
 
 
 def randomised(model, rng):
@@ -388,6 +394,35 @@ def test_the_dialect_of_a_file_can_be_chosen(tmp_path):
     tool.assert_close(keras.models.load_model(tmp_path / "three.h5").predict(x, verbose=0), model.predict(x, verbose=0), 1e-5)
     assert "keras2" in tool.refused("convert", tmp_path / "m.h5", tmp_path / "o.h5", "--dialect", "keras1", code=2)
     assert ".h5" in tool.refused("convert", tmp_path / "m.h5", tmp_path / "o.keras", "--dialect", "keras2", code=2)
+
+
+def attending(module, **kwargs):
+    x = module.Input((4,))
+    y = module.layers.Embedding(5, 3, mask_zero=True)(x)
+    return module.Model(x, module.layers.MultiHeadAttention(2, 3, name="layer", **kwargs)(y, y))
+
+
+def called(module, layer, **kwargs):
+    x = module.Input(VECTOR)
+    return module.Model(x, layer(x, **kwargs))
+
+
+@pytest.mark.parametrize("module", [tf_keras, keras], ids=["keras2", "keras3"])
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda m: attending(m, dropout=0.1), "hides everything"), (lambda m: attending(m), ""),
+    (lambda m: attending(m, activity_regularizer="l2"), "activity regularizer"),
+    (lambda m: called(m, m.layers.BatchNormalization(name="layer"), training=True), "argument training"),
+    (lambda m: called(m, m.layers.BatchNormalization(name="layer")), "")])
+def test_what_files_of_the_other_version_change(module, make, text, tmp_path):
+    """Each version computes it in its way, and no config tells the other one to do so."""
+    make(module).save(tmp_path / ("m.keras" if module is keras else "m.h5"))
+    if tool.CONTROL:
+        return
+    for name in ("out.keras", "out.h5"):
+        dialect = ["--dialect", "keras2"] if name == "out.h5" else []
+        same = (module is keras) == (name == "out.keras")
+        messages = tool.run("convert", next(tmp_path.glob("m.*")), tmp_path / name, *dialect).err
+        assert ("layer 'layer'" in messages and text in messages) if text and not same else not messages, messages
 
 
 def test_embeddings_with_the_dtype_of_their_indices(tmp_path):

@@ -26,6 +26,10 @@ ops::SliceSpec slice_entry(const ArgValue& value) {
     if (key["class_name"] == "__ellipsis__") return SliceSpec::ellipsis();
     if (key["class_name"] == "__slice__" && key.contains("config")) {
       const Json& config = key["config"];
+      const bool known = config.is_object() && std::ranges::all_of(config.items(), [](const auto& item) {
+                           return item.key() == "start" || item.key() == "stop" || item.key() == "step";
+                         });
+      if (!known) bad(fmt::format("slice {} is not supported", dump_json(config)));
       const auto bound = [&](const char* name) -> std::optional<std::int64_t> {
         const Json bound = get(config, name);
         if (bound.is_null()) return std::nullopt;

@@ -1,0 +1,76 @@
+#include "lockstep/saving/version_differences_internal.h"
+
+#include <algorithm>
+
+#include "lockstep/base/log_internal.h"
+#include "lockstep/keras/layers/keras_tensor.h"
+
+namespace lockstep::saving {
+namespace {
+
+using keras::Argument;
+using keras::ModelImpl;
+
+template <typename Fits>
+bool any_tensor(const Argument& argument, const Fits& fits) {
+  const auto inner = [&](const Argument& item) { return any_tensor(item, fits); };
+  if (argument.is_list()) return std::ranges::any_of(argument.items(), inner);
+  if (argument.is_dict())
+    return std::ranges::any_of(argument.entries(), [&](const auto& entry) { return inner(entry.second); });
+  return argument.leaf().is_tensor() && fits(argument.leaf().tensor);
+}
+
+// Whether a call of the layer has a mask, given or carried by an input. Attention of Keras 3 takes it from its inputs.
+bool gets_masks(const keras::Layer& layer) {
+  return std::ranges::any_of(layer.inbound_nodes(), [](const auto& node) {
+    if (std::ranges::any_of(node->masks, [](const Tensor& mask) { return mask.defined(); })) return true;
+    const auto& [args, kwargs] = node->arguments;
+    return std::ranges::any_of(args,
+                               [](const Argument& argument) {
+                                 return any_tensor(argument, [](const Tensor& x) { return x.mask().defined(); });
+                               }) ||
+           std::ranges::any_of(kwargs, [](const auto& item) {
+             return item.first.ends_with("mask") && any_tensor(item.second, [](const Tensor&) { return true; });
+           });
+  });
+}
+
+// Whether a call of the layer has a value for the argument.
+bool is_given(const keras::Layer& layer, std::string_view keyword) {
+  return std::ranges::any_of(layer.inbound_nodes(), [&](const auto& node) {
+    const Argument* argument = node->arguments.find(keyword);
+    return argument && argument->is_leaf() && !argument->leaf().is_tensor() && !argument->leaf().value.is_null();
+  });
+}
+
+// Empty where both versions compute the same.
+std::string difference(const keras::Layer& layer) {
+  const std::string name = layer.class_name();
+  if (is_given(layer, "training"))
+    return "the argument training of its call is replaced by that of the model's call in Keras 3, and not in Keras 2";
+  if (name == "RandomCrop") return "in inference it returns its input in Keras 3, and resizes it in Keras 2";
+  if (name != "MultiHeadAttention" && name != "Softmax") return "";
+  const Json config = layer.get_config();
+  if (!config.value("activity_regularizer", Json()).is_null() && name != "Softmax")
+    return "its activity regularizer is that of each projection in Keras 3, and of the whole layer in Keras 2";
+  const bool zeroes = name == "Softmax" || config.value("dropout", Json(0.0)) != Json(0.0) ||
+                      is_given(layer, "return_attention_scores");
+  if (zeroes && gets_masks(layer))
+    return "rows whose mask hides everything are zero in Keras 3, and see everything in Keras 2";
+  return "";
+}
+
+}  // namespace
+
+void warn_of_differences(const ModelImpl& model, int major, const std::string& path) {
+  if ((model.keras_version() < 3) == (major < 3)) return;
+  for (const keras::LayerPtr& layer : model.layers()) {
+    if (const auto* nested = dynamic_cast<const ModelImpl*>(layer.get())) warn_of_differences(*nested, major, path);
+    if (const std::string text = difference(*layer); !text.empty()) {
+      log_warning("{}: layer '{}' of a model of Keras {} has the rules of Keras {} there: {}", path, layer->name(),
+                  model.keras_version(), major, text);
+    }
+  }
+}
+
+}  // namespace lockstep::saving
