@@ -56,6 +56,7 @@ struct Place {
   const std::set<std::string>* masks = nullptr;  // automatic_masks() of the whole model
   std::string path;                              // of the model around it
   std::string layer;                             // that the object is or belongs to
+  bool keeps_training = false;  // the argument of a call, which Keras 3 replaces by that of the model's call
 };
 
 Json object_of(const Json& object, const Place& place);
@@ -111,7 +112,8 @@ class Call {
       // Keras 2 passes masks on by itself.
       const bool automatic =
           place_.masks && place_.masks->contains(fmt::format("{}/{}/{}/{}", place_.path, layer_, number, key));
-      if (!value.is_null() && !automatic) keywords[key] = value;
+      if (value.is_null() || automatic || (key == "training" && !place_.keeps_training)) continue;
+      keywords[key] = value;
     }
     Json first = args[0];
     if (keywords.contains("initial_state")) {
@@ -333,7 +335,7 @@ Json object_of(const Json& object, const Place& place) {
 
 Json keras2_model_config(const keras::ModelImpl& model) {
   const std::set<std::string> masks = automatic_masks(model);
-  return object_of(keras::serialize_operation(model), Place{&masks, "", ""});
+  return object_of(keras::serialize_operation(model), Place{&masks, "", "", model.keras_version() < 3});
 }
 
 Json keras2_object(const Json& object) { return value_of("", object, {}); }

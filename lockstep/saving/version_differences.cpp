@@ -44,9 +44,10 @@ bool is_given(const keras::Layer& layer, std::string_view keyword) {
 }
 
 // Empty where both versions compute the same.
-std::string difference(const keras::Layer& layer) {
+std::string difference(const ModelImpl& model, const keras::Layer& layer) {
   const std::string name = layer.class_name();
-  if (is_given(layer, "training"))
+  // Calls of other models have it anyhow.
+  if (model.keras_version() < 3 && !model.is_sequential() && is_given(layer, "training"))
     return "the argument training of its call is replaced by that of the model's call in Keras 3, and not in Keras 2";
   if (name == "RandomCrop") return "in inference it returns its input in Keras 3, and resizes it in Keras 2";
   if (name != "MultiHeadAttention" && name != "Softmax") return "";
@@ -66,7 +67,7 @@ void warn_of_differences(const ModelImpl& model, int major, const std::string& p
   if ((model.keras_version() < 3) == (major < 3)) return;
   for (const keras::LayerPtr& layer : model.layers()) {
     if (const auto* nested = dynamic_cast<const ModelImpl*>(layer.get())) warn_of_differences(*nested, major, path);
-    if (const std::string text = difference(*layer); !text.empty()) {
+    if (const std::string text = difference(model, *layer); !text.empty()) {
       log_warning("{}: layer '{}' of a model of Keras {} has the rules of Keras {} there: {}", path, layer->name(),
                   model.keras_version(), major, text);
     }

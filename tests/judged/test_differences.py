@@ -489,3 +489,24 @@ def test_weights_of_rows_weigh_their_steps_in_keras_2(steps, tmp_path):
     tool.assert_history(tool.load_history(tmp_path / "h.json"), dict(sorted(history.items())))
     for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "o.h5").get_weights(), model.get_weights(), strict=True):
         tool.assert_close(ours, theirs, 1e-4)
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 3.0])
+def test_evenly_spread_thresholds_take_predictions_for_probabilities(scale, tmp_path):
+    """Keras counts predictions below 0 as 0 and those above 1 as 1; only AUC has a threshold below 0."""
+    rng, M = tool.generator("thresholds", scale), keras.metrics
+    x = keras.Input((1,))
+    model = keras.Model(x, L.Activation("linear")(x))
+    curves = [M.AUC(20, curve=curve, summation_method=way, name=f"{curve}_{way}".lower()) for curve in ("ROC", "PR")
+              for way in ("interpolation", "majoring", "minoring")]
+    model.compile("sgd", "mse", run_eagerly=True, metrics=[
+        *curves, M.AUC(multi_label=True, num_labels=1, name="labels"), M.PrecisionAtRecall(0.1), M.SpecificityAtSensitivity(0.1, num_thresholds=5),
+        M.SensitivityAtSpecificity(0.9), M.Precision([0.0, 0.25, 0.5, 0.75, 1.0]), M.TruePositives([0.0, 0.5, 1.0]), M.FalseNegatives([0.0, 0.3])])
+    model.save(tmp_path / "m.keras")
+    data = rng.normal(0.5, scale, (40, 1)).astype("float32")
+    data[:3], data[3:6] = 0, 1
+    labels = rng.integers(0, 2, (40, 1)).astype("float32")
+    tool.save_npz(tmp_path / "d.npz", x=data, y=labels)
+    ours = json.loads(tool.ok("evaluate", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--json"))
+    for name, value in model.evaluate(data, labels, verbose=0, return_dict=True).items():
+        np.testing.assert_allclose(ours[name], np.asarray(value), rtol=1e-4, atol=1e-6, err_msg=name)

@@ -407,12 +407,13 @@ def called(module, layer, **kwargs):
     return module.Model(x, layer(x, **kwargs))
 
 
-@pytest.mark.parametrize("module", [tf_keras, keras], ids=["keras2", "keras3"])
-@pytest.mark.parametrize(("make", "text"), [
-    (lambda m: attending(m, dropout=0.1), "hides everything"), (lambda m: attending(m), ""),
-    (lambda m: attending(m, activity_regularizer="l2"), "activity regularizer"),
-    (lambda m: called(m, m.layers.BatchNormalization(name="layer"), training=True), "argument training"),
-    (lambda m: called(m, m.layers.BatchNormalization(name="layer")), "")])
+@pytest.mark.parametrize(("module", "make", "text"), [
+    *[(module, lambda m: attending(m, dropout=0.1), "hides everything") for module in (keras, tf_keras)],
+    *[(module, lambda m: attending(m, activity_regularizer="l2"), "activity regularizer") for module in (keras, tf_keras)],
+    (tf_keras, lambda m: called(m, m.layers.Dropout(0.5, name="layer"), training=True), "argument training"),
+    *[(module, attending, "") for module in (keras, tf_keras)],
+    *[(module, lambda m: called(m, m.layers.Dropout(0.5)), "") for module in (keras, tf_keras)],
+    (tf_keras, lambda m: m.Sequential([m.layers.InputLayer(VECTOR), m.layers.Dropout(0.5)]), "")])
 def test_what_files_of_the_other_version_change(module, make, text, tmp_path):
     """Each version computes it in its way, and no config tells the other one to do so."""
     make(module).save(tmp_path / ("m.keras" if module is keras else "m.h5"))
@@ -423,6 +424,14 @@ def test_what_files_of_the_other_version_change(module, make, text, tmp_path):
         same = (module is keras) == (name == "out.keras")
         messages = tool.run("convert", next(tmp_path.glob("m.*")), tmp_path / name, *dialect).err
         assert ("layer 'layer'" in messages and text in messages) if text and not same else not messages, messages
+
+
+def test_training_in_calls_of_keras_3(tmp_path):
+    """Keras 3 writes it into configs, and replaces it by that of the model's call; Keras 2 obeys it."""
+    called(keras, keras.layers.Dropout(0.5), training=False).save(tmp_path / "m.keras")
+    if not tool.CONTROL:
+        tool.ok("convert", tmp_path / "m.keras", tmp_path / "out.h5", "--dialect", "keras2")
+        assert (tf_keras.models.load_model(tmp_path / "out.h5", compile=False)(np.ones((50, *VECTOR)), training=True).numpy() == 0).any()
 
 
 def test_embeddings_with_the_dtype_of_their_indices(tmp_path):

@@ -196,7 +196,6 @@ class AtMetric : public CurveMetric {
       }
     }
     this->options_.class_id = given_.options.class_id;
-    this->options_.compares = true;
     this->create_state(0);
   }
   std::string class_name() const override { return class_name_; }

@@ -80,22 +80,27 @@ float weight_at(const Samples& samples, const ConfusionOptions& options, std::si
   return weight;
 }
 
-// The thresholds below a prediction: 0 … result - 1.
-std::size_t bucket_of(float p, std::size_t thresholds) {
-  const float position = std::ceil(p * static_cast<float>(thresholds - 1)) - 1.0f;
-  const float last = static_cast<float>(thresholds - 1);
-  return static_cast<std::size_t>(std::clamp(position, 0.0f, last)) + 1;
+// The last threshold below a prediction, which counts as one of 0 … 1; -1 where there is none. With `margins`, those of
+// AUC, the first threshold is below all predictions.
+std::ptrdiff_t bucket_of(float p, std::size_t thresholds, bool margins) {
+  if (std::isnan(p)) return -1;
+  const float place = std::ceil(std::clamp(p, 0.0f, 1.0f) * static_cast<float>(thresholds - 1)) - 1.0f;
+  return static_cast<std::ptrdiff_t>(margins ? std::max(place, 0.0f) : place);
 }
 
 // Each sample into the bucket of the last threshold below it, then sums from the top down.
 void count_by_buckets(const Samples& samples, const ConfusionOptions& options, std::size_t n, ConfusionCounts& counts) {
   const std::size_t labels = samples.labels;
   std::vector<double> positives(labels), negatives(labels);
+  const bool margins = options.thresholds.front() < 0 || options.thresholds.back() > 1;
   for (std::size_t i = 0; i < samples.p.size(); ++i) {
     const bool positive = samples.y[i] != 0;
     const double w = weight_at(samples, options, i);
-    const std::size_t at = (bucket_of(samples.p[i], n) - 1) * labels + i % labels;
-    (positive ? counts.true_positives : counts.false_positives)[at] += w;
+    const std::ptrdiff_t bucket = bucket_of(samples.p[i], n, margins);
+    if (bucket >= 0) {
+      const std::size_t at = static_cast<std::size_t>(bucket) * labels + i % labels;
+      (positive ? counts.true_positives : counts.false_positives)[at] += w;
+    }
     (positive ? positives : negatives)[i % labels] += w;
   }
   for (std::size_t at = n * labels; at-- > 0;) {
@@ -124,7 +129,7 @@ ConfusionCounts count_confusion(const Tensor& y_true, const Tensor& y_pred, cons
                                 const ConfusionOptions& options) {
   const Samples samples = prepare(y_true, y_pred, weight, options);
   const std::size_t n = options.thresholds.size(), labels = samples.labels;
-  const bool even = !options.compares && evenly_distributed(options.thresholds);
+  const bool even = evenly_distributed(options.thresholds);
   ConfusionCounts counts;
   for (auto* list :
        {&counts.true_positives, &counts.false_positives, &counts.true_negatives, &counts.false_negatives}) {

@@ -26,11 +26,10 @@ struct ConfusionOptions {
   std::optional<std::int64_t> class_id = std::nullopt;
   bool multi_label = false;
   std::vector<double> label_weights = {};
-  bool compares = false;  // with each threshold, even if they are evenly spread
 };
 
 // A prediction is positive where it is above the threshold; a label where it is not 0. Evenly spread thresholds are
-// counted by buckets, as Keras does, which takes negative predictions for positive at the first threshold. Throws
+// counted by buckets, as Keras does: a prediction below 0 counts as 0, one above 1 as 1, NaN as negative. Throws
 // InvalidArgument for shapes that do not fit.
 ConfusionCounts count_confusion(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight,
                                 const ConfusionOptions& options);
