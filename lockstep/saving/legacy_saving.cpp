@@ -296,8 +296,13 @@ void save_legacy_model(ModelImpl& model, const std::string& path, bool include_o
   const keras::Keras2Order order(keras2);
   for (const LayerPtr& layer : model.layers()) {
     formats::LegacyLayerPlan saved{layer->name(), {}};
-    for (const VariablePtr& variable : legacy_weights(*layer))
-      saved.weights.push_back(weight_entry(keras2 ? keras2_name(model, variable) : variable->path(), variable));
+    std::set<std::string> names;
+    for (const VariablePtr& variable : legacy_weights(*layer)) {
+      std::string name = keras2 ? keras2_name(model, variable) : variable->path();
+      // Keras reads weights by their order. Two cells have one path if they were built before the layers around them.
+      if (!names.insert(name).second) name = fmt::format("{}/{}", saved.weights.size(), name);
+      saved.weights.push_back(weight_entry(name, variable));
+    }
     plan.layers.push_back(std::move(saved));
   }
   if (!keras2 && include_optimizer && trainer.compiled()) {

@@ -434,6 +434,21 @@ def test_training_in_calls_of_keras_3(tmp_path):
         assert (tf_keras.models.load_model(tmp_path / "out.h5", compile=False)(np.ones((50, *VECTOR)), training=True).numpy() == 0).any()
 
 
+def test_cells_of_one_path(tmp_path):
+    """Both directions have a cell, whose weights had one name in the file."""
+    rng = tool.generator("keras2", "cells")
+    model = keras.Sequential([keras.Input(SEQUENCE), keras.layers.Bidirectional(keras.layers.RNN(keras.layers.GRUCell(2)))])
+    tool.randomise(model, rng)
+    model.save(tmp_path / "m.keras")
+    x = rng.normal(0, 1, (4, *SEQUENCE)).astype("float32")
+    if tool.CONTROL:
+        return
+    for dialect, module in ("keras2", tf_keras), ("keras3", keras):
+        tool.ok("convert", tmp_path / "m.keras", tmp_path / "out.h5", "--dialect", dialect)
+        again = module.models.load_model(tmp_path / "out.h5", compile=False)
+        tool.assert_close(again.predict(x, verbose=0), model.predict(x, verbose=0), 1e-5, dialect)
+
+
 def test_embeddings_with_the_dtype_of_their_indices(tmp_path):
     """Keras 2.0 wrote the dtype of the input into the config of an Embedding, whose weights were floats."""
     rng = tool.generator("keras2", "embedding")
