@@ -108,7 +108,7 @@ Command evaluate_command() {
         "of the weights and 512 times that of the inputs",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "limit for the time of loading and evaluation together; default: 65, plus 0.1 for each megabyte of the files, "
+        "limit for the time of loading and evaluation together; default: 9, plus 0.1 for each megabyte of the files, "
         "1 for each of the weights, 8 for each of the inputs and 60 for each product of the two. With "
         "--checkpoint-dir: "
         "limit for one evaluation",
@@ -182,8 +182,8 @@ Command fit_command() {
         "available memory",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "limit for the time of loading and training together; default: as for evaluate for loading; 8 for each "
-        "epoch, plus 12 times the seconds of evaluate for weights and inputs",
+        "limit for the time of loading and training together; default: 8, plus 0.1 for each megabyte of the "
+        "files; for each epoch 1, 0.01 for each step and 12 times the seconds of evaluate for weights and inputs",
         "", false, check_seconds},
        kWeights,
        kStrict,

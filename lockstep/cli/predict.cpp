@@ -48,7 +48,7 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   std::vector<Tensor> leaves = arrange(arrays, names, arguments.text("--input"));
   for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
   const graph::RunBudget budget(graph::run_limits(), held_bytes(arguments, model, leaves));
-  time.allow(5 + most_seconds(model, leaves));
+  time.allow(1 + most_seconds(model, leaves));
   const keras::Structure result =
       model.predict(input_structure(model, leaves),
                     {.batch_size = arguments.integer("--batch-size"), .verbose = verbosity(arguments)});

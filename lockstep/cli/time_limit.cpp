@@ -1,6 +1,7 @@
 #include "lockstep/cli/time_limit_internal.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -44,7 +45,7 @@ double seconds_to_load(const Arguments& arguments) {
   for (const char* name : {"MODEL", "--weights", "--input", "--data", "--validation-data"}) {
     if (const auto path = arguments.maybe(name)) bytes += bytes_of(*path);
   }
-  return 60 + 1e-7 * bytes;
+  return 8 + 1e-7 * bytes;
 }
 
 }  // namespace
@@ -60,7 +61,10 @@ double most_seconds(const keras::Model& model, const std::vector<Tensor>& inputs
 }
 
 TimeLimit::TimeLimit(const Arguments& arguments)
-    : allowed_(seconds_to_load(arguments)), wall_(now(CLOCK_MONOTONIC)), cpu_(now(CLOCK_PROCESS_CPUTIME_ID)) {
+    : loading_(seconds_to_load(arguments)),
+      allowed_(loading_),
+      wall_(now(CLOCK_MONOTONIC)),
+      cpu_(now(CLOCK_PROCESS_CPUTIME_ID)) {
   if (const auto given = arguments.maybe("--max-seconds")) given_ = parse_seconds("--max-seconds", *given);
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
@@ -70,9 +74,9 @@ void TimeLimit::allow(double seconds) {
   allowed_ += seconds;
 }
 
-void TimeLimit::restart(double seconds) {
+void TimeLimit::restart() {
   const std::lock_guard lock(mutex_);
-  allowed_ = seconds;
+  allowed_ = loading_;
   wall_ = now(CLOCK_MONOTONIC);
   cpu_ = now(CLOCK_PROCESS_CPUTIME_ID);
 }
@@ -81,8 +85,9 @@ void TimeLimit::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     const double seconds = given_.value_or(allowed_);
-    if (now(CLOCK_MONOTONIC) - wall_ > seconds && now(CLOCK_PROCESS_CPUTIME_ID) - cpu_ > seconds) {
-      report(fmt::format("the model took more than {:g} s; raise --max-seconds if it needs more", seconds));
+    if (now(CLOCK_MONOTONIC) - wall_ > seconds / 2 && now(CLOCK_PROCESS_CPUTIME_ID) - cpu_ > seconds) {
+      report(fmt::format("the model took more than {:g} s; raise --max-seconds if it needs more",
+                         std::ceil(seconds * 10) / 10));
       std::_Exit(kFailure);
     }
     stopped_.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; });

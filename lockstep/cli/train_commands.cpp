@@ -263,9 +263,9 @@ int fit(const Arguments& arguments) {
     if (const auto* held = options.validation_data.arrays())
       std::ranges::copy(held->x.flatten(), std::back_inserter(inputs));
     const double rows = static_cast<double>(std::max<std::int64_t>(1, inputs[0].dim(0)));
-    const double passes =
-        static_cast<double>(options.steps_per_epoch.value_or(0) * options.batch_size.value_or(32)) / rows;
-    const double epoch = 8 + 12 * std::max(1.0, passes) * most_seconds(model, inputs);
+    const auto batch = static_cast<double>(std::max<std::int64_t>(1, options.batch_size.value_or(32)));
+    const double steps = std::max(rows / batch, static_cast<double>(options.steps_per_epoch.value_or(0)));
+    const double epoch = 1 + 0.01 * steps + 12 * std::max(1.0, steps * batch / rows) * most_seconds(model, inputs);
     time.allow(epochs * epoch);
     history = model.fit(data.x, data.y, options);
   }
@@ -356,10 +356,11 @@ int evaluate(const Arguments& arguments) {
                            .verbose = arguments.has("--json") ? 0 : verbosity(arguments),
                            .sample_weight = data.sample_weight});
   };
-  const double seconds = 5 + most_seconds(model, data.x.flatten());
+  const double seconds = 1 + most_seconds(model, data.x.flatten());
   if (const auto directory = arguments.maybe("--checkpoint-dir")) {
     evaluate_checkpoints(model, *directory, arguments, [&] {
-      time.restart(seconds);
+      time.restart();
+      time.allow(seconds);
       return evaluated();
     });
     return 0;

@@ -73,7 +73,7 @@ void audit_zip(Auditor& auditor, const std::string& path, io::FileSystem& files)
       auditor.add(Risk::kCode, member.name, "weights that Keras stores as a pickled dictionary");
     }
     if (member.name == "config.json" || member.name == "metadata.json") {
-      const auto content = zip.read(member);
+      const auto content = zip.read_text(member);
       const Json json = parse_json(io::as_text(content.bytes), member.name);
       member.name == "config.json" ? auditor.config(json, member.name) : audit_metadata(auditor, json);
     }

@@ -119,7 +119,9 @@ KerasArchive KerasArchive::open(const std::string& path, io::FileSystem& files) 
   } else {
     auto zip = std::make_shared<io::ZipReader>(path, files);
     for (const auto& member : zip->members()) source->names.push_back(member.name);
-    source->read = [zip](const std::string& name) { return zip->read(name); };
+    source->read = [zip](const std::string& name) {
+      return name == kConfig || name == kMetadata ? zip->read_text(*zip->find(name)) : zip->read(name);
+    };
   }
   KerasArchive archive;
   if (!source->has(kConfig)) {

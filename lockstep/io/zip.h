@@ -46,6 +46,9 @@ class ZipReader {
   // A stored member is not copied. The second form throws NotFound for an unknown name.
   SharedBytes read(const ZipMember& member) const;
   SharedBytes read(std::string_view name) const;
+  // For text that takes many times its size once it is parsed: ResourceExhausted for more than 32 MiB and 8 times the
+  // size of the archive.
+  SharedBytes read_text(const ZipMember& member) const;
   const std::string& path() const { return path_; }
 
  private:

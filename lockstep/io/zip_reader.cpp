@@ -17,6 +17,7 @@ namespace {
 using namespace zip;
 
 constexpr std::size_t kReleaseBlock = std::size_t{4} << 20;
+constexpr std::uint64_t kMostText = std::uint64_t{32} << 20;
 
 // Like load_le for offsets that were checked already.
 template <typename T>
@@ -191,6 +192,17 @@ SharedBytes ZipReader::read(std::string_view name) const {
   const ZipMember* member = find(name);
   if (member == nullptr) throw_not_found(fmt::format("{}: no member {} in the archive", path_, name));
   return read(*member);
+}
+
+SharedBytes ZipReader::read_text(const ZipMember& member) const {
+  const std::uint64_t most = std::max(kMostText, 8 * std::uint64_t{file_->bytes().size()});
+  if (member.size > most) {
+    throw_resource_exhausted(
+        fmt::format("{}: member {} would expand to {} bytes of text, more than {}, which is "
+                    "rejected as a bomb",
+                    path_, member.name, member.size, most));
+  }
+  return read(member);
 }
 
 SharedBytes ZipReader::read(const ZipMember& member) const {

@@ -345,6 +345,22 @@ def test_models_that_call_each_other_too_often(tmp_path):
         assert "100000 times" in assert_bounded(command)
 
 
+@pytest.mark.parametrize("name", ["numbers", "layers"])
+def test_compressed_configs_that_expand_too_much(name, tmp_path):
+    """40 to 150 KB: numbers take eight times the size of their text, and a layer some kilobytes."""
+    model = keras.Sequential([keras.Input((4,)), L.Dense(1)])
+    model.save(tmp_path / "whole.keras")
+    row = json.dumps({"module": "keras.layers", "class_name": "Dense", "registered_name": None, "config": {"units": 1}})
+    many = ",".join([row] * 110_000) if name == "layers" else row.replace("1}", "1, \"x\": [" + "0," * 20_000_000 + "0]}")
+    text = '{"module": "keras", "class_name": "Sequential", "registered_name": "Sequential", "config": {"name": "s", "layers": [' + many + "]}}"
+    with zipfile.ZipFile(tmp_path / "whole.keras") as old, zipfile.ZipFile(tmp_path / "m.keras", "w", compression=zipfile.ZIP_DEFLATED) as new:
+        for member in old.namelist():
+            new.writestr(member, text if member == "config.json" else old.read(member))
+    expected = "100000 layers" if name == "layers" else "bomb"
+    for command in (["summary"], ["inspect"]) if name == "numbers" else (["summary"],):
+        assert expected in assert_bounded([*command, tmp_path / "m.keras"], memory=1 << 30)
+
+
 # The layers after an input of 4 numbers.
 GREEDY = {
     "repeat": [("RepeatVector", {"n": 10**8})],
@@ -406,6 +422,22 @@ def test_models_that_take_too_long(tmp_path):
     for command in (["predict", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy"], ["evaluate", path, *trained],
                     ["fit", path, *trained, "--optimizer", "sgd"]):
         assert "--max-seconds" in assert_bounded([*command, "--max-seconds", 1], cpu_seconds=8)
+
+
+def test_models_that_take_too_long_without_an_option(tmp_path):
+    """Half a kilobyte: each pooling of a picture of 160,000 pixels looks at 160,000 of them for each."""
+    keras.Sequential([keras.Input((4,)), L.Flatten()]).save(tmp_path / "whole.keras")
+    pool = ("MaxPooling2D", {"pool_size": 399, "strides": 1, "padding": "same"})
+    rows = [("RepeatVector", {"n": 40000}), ("Reshape", {"target_shape": [400, 400, 1]}), pool, pool]
+    config = with_layers(json.loads(zipfile.ZipFile(tmp_path / "whole.keras").read("config.json")), rows)
+    path = with_config(tmp_path / "whole.keras", tmp_path / "m.keras", json.dumps(config))
+    np.save(tmp_path / "x.npy", np.ones((1, 4), "float32"))
+    np.savez(tmp_path / "d.npz", x=np.ones((1, 4), "float32"), y=np.ones((1, 1), "float32"))
+    commands = [["predict", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy"],
+                ["fit", path, "--data", tmp_path / "d.npz", "--loss", "mse", "--optimizer", "sgd"],
+                ["evaluate", path, "--data", tmp_path / "d.npz", "--loss", "mse"]]
+    for command in commands if tool.CONFORMANCE else commands[:1]:
+        assert "--max-seconds" in assert_bounded(command)
 
 
 def test_models_that_take_too_long_to_load(tmp_path):

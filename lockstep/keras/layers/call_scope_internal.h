@@ -29,14 +29,17 @@ class CallScope {
   std::optional<bool> previous_;
 };
 
-// Limits how many calls of layers a model makes while it is built from its config: models whose layers are models that
-// are called twice, and so on, make 2^n calls. Only the outermost one of a thread counts.
+// Limits how many layers a model has, and how many calls of layers it makes, while it is built from its config: models
+// whose layers are models that are called twice, and so on, make 2^n calls, and compressed text can name millions of
+// layers. Only the outermost one of a thread counts.
 class ScopedCallLimit {
  public:
   ScopedCallLimit();
   ~ScopedCallLimit();
   ScopedCallLimit(const ScopedCallLimit&) = delete;
   ScopedCallLimit& operator=(const ScopedCallLimit&) = delete;
+  // Throws ResourceExhausted for a layer too many; nothing where no model is built.
+  static void count_layer();
 
  private:
   bool outermost_;

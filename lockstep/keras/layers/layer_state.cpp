@@ -18,6 +18,8 @@ thread_local std::optional<bool> t_training;
 thread_local int t_calls = 0;
 constexpr std::int64_t kMaxCalls = 100'000;
 thread_local std::int64_t t_calls_left = -1;  // negative without a limit
+constexpr std::int64_t kMaxLayers = 100'000;
+thread_local std::int64_t t_layers_left = kMaxLayers;
 thread_local std::string t_scope;
 thread_local LoadScope* t_load = nullptr;
 thread_local WeightLimit* t_weights = nullptr;
@@ -45,10 +47,16 @@ bool CallScope::is_outermost() { return t_calls == 1; }
 std::optional<bool> CallScope::training() { return t_training; }
 
 ScopedCallLimit::ScopedCallLimit() : outermost_(t_calls_left < 0) {
-  if (outermost_) t_calls_left = kMaxCalls;
+  if (!outermost_) return;
+  t_calls_left = kMaxCalls;
+  t_layers_left = kMaxLayers;
 }
 ScopedCallLimit::~ScopedCallLimit() {
   if (outermost_) t_calls_left = -1;
+}
+void ScopedCallLimit::count_layer() {
+  if (t_calls_left >= 0 && --t_layers_left < 0)
+    throw_resource_exhausted(fmt::format("the model has more than {} layers", kMaxLayers));
 }
 
 std::vector<PendingLoss>& pending_losses() {

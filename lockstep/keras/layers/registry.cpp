@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/conv_lstm_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
@@ -119,6 +120,7 @@ bool is_legacy_object(const Json& object) { return object.is_object() && !object
 
 LayerPtr deserialize_layer(const Json& object) {
   const DepthGuard guard;
+  ScopedCallLimit::count_layer();
   const auto parsed = parse_object_config(object);
   if (!parsed) throw_invalid_argument(fmt::format("{} is not the config of a layer", dump_json(object).substr(0, 120)));
   const ClassTable& registry = layer_classes();
