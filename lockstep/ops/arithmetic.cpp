@@ -142,7 +142,8 @@ at::Tensor times(const at::Tensor& a, const at::Tensor& b) {
   if (has_own_pair(a, b)) return own_product(a, b);
   return at::mul(a, b);
 }
-at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? x : at::round(x); }
+// TensorFlow's kernel gives 0 for integers; its function tf.round does not call it for them.
+at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? at::zeros_like(x) : at::round(x); }
 at::Tensor sign_of(const at::Tensor& x) {
   if (has_complex(x)) {
     return dense(with_adjoint(wrap(x), wrap(at::sgn(x.detach())),

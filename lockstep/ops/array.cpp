@@ -228,7 +228,7 @@ Tensors rows_of_one(const Call& call) {
   }
   Tensors inputs(call.inputs().begin(), call.inputs().end());
   inputs.push_back(Tensor::scalar(std::int32_t{0}));
-  const Tensor joined = call1("ConcatV2", inputs);
+  const Tensor joined = call.num_inputs() == 1 ? call.input(0) : call1("ConcatV2", inputs);
   const Shape& shape = call.attr<Shape>("shape");
   if (!shape.compatible_with(joined.shape()))
     throw_invalid_argument(fmt::format("the values have the shape {} together, expected {}", joined.shape().to_string(),
@@ -473,11 +473,11 @@ Tensors range(const Call& call) {
 Tensors linspace(const Call& call) {
   const std::int64_t num = int_in(call, 2);
   if (num < 1) throw_invalid_argument("num must be positive");
-  const at::Tensor start = in(call, 0).reshape({}), stop = in(call, 1).reshape({});
-  at::Tensor out =
-      num == 1 ? start.reshape({1}) : start + at::arange(num, start.options()) * ((stop - start) / (num - 1));
-  if (num > 1) out = at::cat({out.slice(0, 0, num - 1), stop.reshape({1})});
-  return one(out);
+  // TensorFlow gives the ends no gradient.
+  const at::Tensor start = in(call, 0).detach().reshape({1}), stop = in(call, 1).detach().reshape({1});
+  if (num == 1) return one(start);
+  const at::Tensor inner = start + at::arange(1, num - 1, start.options()) * ((stop - start) / (num - 1));
+  return one(at::cat({start, inner, stop}));
 }
 
 Tensors like(const Call& call, bool ones) {

@@ -154,6 +154,11 @@ TEST(Contract, ShapesOfInputs) {
   message_of("OneHot", {ints32({1}), Tensor::scalar<std::int32_t>(2), two, scalar}, {});
   message_of("Select", {Tensor::from_vector(std::vector<bool>{true, false, true}, Shape{3, 1}), scalar, scalar}, {});
   message_of("DepthToSpace", {image}, {{"block_size", std::int64_t{1} << 62}});
+  message_of("Betainc", {Tensor::zeros(Shape{2, 3}), Tensor::zeros(Shape{3}), scalar}, {});
+  message_of("BroadcastGradientArgs", {ints32({9, 4}), ints32({3, 1})}, {});
+  const Tensor sets = Tensor::zeros(Shape{0, 2}, DType::kInt32);
+  message_of("DenseToDenseSetOperation", {sets, sets}, {{"set_operation", std::string("a")}});
+  for (const char* format : {"shortest", "scientific"}) message_of("AsString", {ints32({1})}, {{format, true}});
 }
 
 TEST(Contract, NumbersAreExpected) {

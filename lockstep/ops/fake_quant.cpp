@@ -105,11 +105,11 @@ Tensors fake_quant_gradient(const Call& call) {
   }
   const Ranges r = ranges_of(call, min, max);
   const at::Tensor below = at::logical_and(x < r.low, ~r.off), above = at::logical_and(x > r.high, ~r.off);
-  const at::Tensor zero = at::zeros({}, dy.options());
-  Tensors out = one(at::where(at::logical_or(below, above), zero, dy));
+  // Products, so that slopes that are not finite give NaN where they do not count, as in TensorFlow.
+  Tensors out = one(dy * at::logical_or(below, above).logical_not().to(dy.scalar_type()));
   if (call.num_inputs() == 2) return out;
-  out.push_back(wrap(sum_channels(at::where(below, dy, zero), min)));
-  out.push_back(wrap(sum_channels(at::where(above, dy, zero), max)));
+  out.push_back(wrap(sum_channels(dy * below.to(dy.scalar_type()), min)));
+  out.push_back(wrap(sum_channels(dy * above.to(dy.scalar_type()), max)));
   return out;
 }
 
@@ -148,16 +148,17 @@ LevelRule level_rule(const Call& call) {
   return rule;
 }
 
-// Input i, one number or one for each entry of `axis`, to be broadcast against x.
-at::Tensor range_input(const Call& call, int i, const at::Tensor& x, std::int64_t axis) {
-  const at::Tensor& given = in(call, i);
+// An end of the range, one number or one for each entry of `axis`, to be broadcast against x.
+at::Tensor range_input(const at::Tensor& given, const at::Tensor& x, std::int64_t axis) {
   if (axis < 0) {
-    if (given.numel() != 1) throw_invalid_argument(fmt::format("input {} must be one number", i));
+    if (given.dim() > 1 || given.numel() != 1) throw_invalid_argument("an end of the range must be one number");
     return given.reshape({});
   }
+  if (given.dim() > 1) throw_invalid_argument("an end of the range must be a vector");
   Ints view(static_cast<std::size_t>(x.dim()), 1);
   view[static_cast<std::size_t>(axis)] = x.size(axis);
-  if (given.numel() != x.size(axis)) throw_invalid_argument(fmt::format("input {} needs {} numbers", i, x.size(axis)));
+  if (given.numel() != x.size(axis))
+    throw_invalid_argument(fmt::format("an end of the range needs {} numbers", x.size(axis)));
   return given.reshape(view);
 }
 
@@ -186,19 +187,19 @@ Tensors quantize_and_dequantize(const Call& call) {
     low = at::full({}, call.attr<float>("input_min"), x.options()),
     high = at::full({}, call.attr<float>("input_max"), x.options());
   } else {
-    low = range_input(call, 1, x, rule.axis).to(x.scalar_type()),
-    high = range_input(call, 2, x, rule.axis).to(x.scalar_type());
+    low = range_input(in(call, 1), x, rule.axis).to(x.scalar_type()),
+    high = range_input(in(call, 2), x, rule.axis).to(x.scalar_type());
   }
   if (low.gt(high).any().item<bool>()) throw_invalid_argument("input_min must not be above input_max");
   const at::Tensor y = narrow_to(rounded_levels(rule, x, low.detach(), high.detach()), given.scalar_type());
   if (call.name() != "QuantizeAndDequantizeV4")
     return {with_adjoint(wrap(given), wrap(y), [](const Tensor& dy) { return dy; })};
   // Also where the range is that of the values.
-  const at::Tensor inside =
-      at::logical_and(x >= range_input(call, 1, x, rule.axis), x <= range_input(call, 2, x, rule.axis));
-  return {with_adjoint(wrap(given), wrap(y), [inside](const Tensor& dy) {
-    return wrap(at::where(inside, dense(dy), at::zeros({}, dense(dy).options())));
-  })};
+  return {with_adjoint(
+      wrap(given), wrap(y), [low = in(call, 1), high = in(call, 2), x, axis = rule.axis](const Tensor& dy) {
+        const at::Tensor inside = at::logical_and(x >= range_input(low, x, axis), x <= range_input(high, x, axis));
+        return wrap(at::where(inside, dense(dy), at::zeros({}, dense(dy).options())));
+      })};
 }
 
 // TensorFlow gives the ends of the range no gradient here.
@@ -207,7 +208,7 @@ Tensors quantize_v4_gradient(const Call& call) {
   const std::int64_t axis = call.attr<std::int64_t>("axis");
   if (axis < -1 || axis >= x.dim())
     throw_invalid_argument(fmt::format("axis {} of a tensor of rank {}", axis, x.dim()));
-  const at::Tensor low = range_input(call, 2, x, axis), high = range_input(call, 3, x, axis),
+  const at::Tensor low = range_input(in(call, 2), x, axis), high = range_input(in(call, 3), x, axis),
                    zero = at::zeros({}, dy.options());
   const at::Tensor outside = at::logical_or(x.lt(low), x.gt(high));
   return {wrap(at::where(outside, zero, dy)), wrap(at::zeros_like(in(call, 2))), wrap(at::zeros_like(in(call, 3)))};

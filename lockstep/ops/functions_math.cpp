@@ -94,7 +94,6 @@ LOCKSTEP_UNARY(log, "Log")
 LOCKSTEP_UNARY(log1p, "Log1p")
 LOCKSTEP_UNARY(floor, "Floor")
 LOCKSTEP_UNARY(ceil, "Ceil")
-LOCKSTEP_UNARY(round, "Round")
 LOCKSTEP_UNARY(sin, "Sin")
 LOCKSTEP_UNARY(cos, "Cos")
 LOCKSTEP_UNARY(tan, "Tan")
@@ -118,6 +117,8 @@ LOCKSTEP_UNARY(where, "Where")
 LOCKSTEP_UNARY(l2_loss, "L2Loss")
 LOCKSTEP_UNARY(operator-, "Neg")
 #undef LOCKSTEP_UNARY
+
+Tensor round(const Tensor& x) { return is_integer(x.dtype()) ? x : call1("Round", {x}); }
 
 #define LOCKSTEP_BINARY(function, op) \
   Tensor function(const Tensor& a, const Tensor& b) { return call1(op, {a, b}); }

@@ -9,6 +9,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/rows_internal.h"
+#include "lockstep/ops/self_adjoint_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -124,23 +125,34 @@ Tensors svd(const Call& call) {
   return {as_t(s), settled(call, completed(u)), settled(call, completed(vh.mH()))};
 }
 
-// The function reads the lower triangle only, so the gradient is of that.
-at::Tensor lower_triangle_of(const at::Tensor& x) {
-  if (!x.requires_grad() || !grad_enabled()) return x;
-  const at::Tensor lower = at::tril(x, -1);
-  return lower + lower.mH() + at::diag_embed(at::diagonal(x, 0, -2, -1));
+// The gradient of a matrix, of which the lower triangle is read, from its eigenvalues and vectors; equal values give
+// no infinite factors, as in TensorFlow. `dv` may be undefined.
+at::Tensor slope_of_eigen(const at::Tensor& e, const at::Tensor& v, const at::Tensor& de, const at::Tensor& dv) {
+  at::Tensor middle = at::diag_embed(de.defined() ? de : at::zeros_like(e));
+  if (dv.defined()) {
+    const at::Tensor gap = e.unsqueeze(-2) - e.unsqueeze(-1);
+    middle = middle + gap / (gap * gap + 1e-20) * at::matmul(v.mH(), dv);
+  }
+  const at::Tensor whole = at::matmul(v, at::matmul(middle, v.mH()));
+  const at::Tensor both = whole + whole.mH();
+  return at::tril(both, -1) + at::diag_embed(0.5 * both.diagonal(0, -2, -1));
 }
 
 Tensors self_adjoint_eig(const Call& call) {
-  const at::Tensor x = lower_triangle_of(finite(square_matrix(call, 0)));
-  if (call.name().ends_with("Eig")) {  // the first version: values above vectors, in one tensor
-    const auto [e, v] = at::linalg_eigh(x, "L");
-    return {settled(call, at::cat({e.to(v.scalar_type()).unsqueeze(-2), v}, -2))};
+  const at::Tensor x = finite(square_matrix(call, 0));
+  const auto [values, vectors] = self_adjoint_eigen(x);
+  Tensors out{wrap(values), wrap(vectors)};
+  if (grad_enabled() && x.requires_grad()) {
+    out = with_gradients({wrap(x)}, out, {wrap(x)}, [out](const Tensors& dys, const Tensors& captured) {
+      const Tensors made = grad_enabled() ? lockstep::ops::call("SelfAdjointEigV2", captured) : out;
+      const auto slope = [&](std::size_t i) { return dys[i].defined() ? dense(dys[i]) : at::Tensor(); };
+      return Tensors{wrap(slope_of_eigen(dense(made[0]), dense(made[1]), slope(0), slope(1)))};
+    });
   }
-  if (!call.attr<bool>("compute_v"))
-    return {settled(call, at::linalg_eigvalsh(x, "L").to(x.scalar_type())), settled(call, at::empty({0}, x.options()))};
-  const auto [e, v] = at::linalg_eigh(x, "L");
-  return {settled(call, e.to(x.scalar_type())), settled(call, v)};
+  const at::Tensor e = dense(out[0]), v = dense(out[1]);
+  if (call.name().ends_with("Eig"))  // the first version: values above vectors, in one tensor
+    return {settled(call, at::cat({e.unsqueeze(-2), v}, -2))};
+  return {settled(call, e), settled(call, call.attr<bool>("compute_v") ? v : at::empty({0}, x.options()))};
 }
 
 Tensors eig(const Call& call) {

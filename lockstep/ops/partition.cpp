@@ -191,7 +191,10 @@ Tensors list_difference(const Call& call) {
 Tensors search_sorted(const Call& call, bool upper) {
   const at::Tensor &sorted = in(call, 0), &values = in(call, 1);
   if (sorted.size(0) != values.size(0)) throw_invalid_argument("sorted_inputs and values differ in their rows");
-  const at::Tensor found = at::searchsorted(ordered(sorted).contiguous(), ordered(values).contiguous(), false, upper);
+  at::Tensor found = at::searchsorted(ordered(sorted).contiguous(), ordered(values).contiguous(), false, upper);
+  // No number is smaller than a NaN, nor larger.
+  if (at::isFloatingType(values.scalar_type()))
+    found = found.masked_fill(at::isnan(values), upper ? sorted.size(1) : 0);
   return one(found.to(to_scalar_type(call.attr<DType>("out_type"))));
 }
 

@@ -190,10 +190,11 @@ at::Tensor unsigned_vector(std::initializer_list<std::uint64_t> values) {
 // As TensorFlow counts them: a tensor of one row, one element or none is not shuffled, and no numbers are drawn for it.
 std::int64_t rows_to_shuffle(const at::Tensor& x) { return x.dim() == 0 || x.numel() < 2 ? 1 : x.size(0); }
 
+// TensorFlow gives it no gradient.
 Tensors shuffle(const Call& call) {
-  const at::Tensor& x = in(call, 0);
+  const at::Tensor x = in(call, 0).detach();
   const std::int64_t rows = rows_to_shuffle(x);
-  if (rows < 2) return {call.input(0)};
+  if (rows < 2) return one(x);
   std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
   philox_shuffle(advance_stateful(call, static_cast<std::uint64_t>(rows - 1 + 3) / 4), order);
   return one(x.index_select(0, at::tensor(at::IntArrayRef(order), at::kLong)));

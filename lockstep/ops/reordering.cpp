@@ -136,6 +136,8 @@ Tensors broadcast_gradient_args(const Call& call) {
   for (std::size_t i = 0; i < rank; ++i) {
     const std::int64_t x = i + a.size() >= rank ? a[i + a.size() - rank] : 1,
                        y = i + b.size() >= rank ? b[i + b.size() - rank] : 1;
+    if (x != y && x != 1 && y != 1)
+      throw_invalid_argument(fmt::format("incompatible shapes {} and {}", Shape(a).to_string(), Shape(b).to_string()));
     if (x == 1) reduce_a.push_back(static_cast<std::int64_t>(i));
     if (y == 1) reduce_b.push_back(static_cast<std::int64_t>(i));
   }

@@ -65,6 +65,10 @@ SetGroups<T> sparse_sets(const Call& call, int i) {
 template <typename T>
 Tensors combine_sets(const Call& call, SetGroups<T> a, const SetGroups<T>& b) {
   const std::string& how = call.attr<std::string>("set_operation");
+  if (how != "a-b" && how != "b-a" && how != "intersection" && how != "union") {
+    throw_invalid_argument(
+        fmt::format("invalid set_operation: found '{}', expected a-b, b-a, intersection or union", how));
+  }
   if (a.shape != b.shape) throw_invalid_argument("the sets must have the same shape in all axes but the last");
   for (const auto& [key, set] : b.sets) a.sets[key];
   Ints indices, shape = a.shape;
@@ -81,11 +85,8 @@ Tensors combine_sets(const Call& call, SetGroups<T> a, const SetGroups<T>& b) {
       std::set_difference(right.begin(), right.end(), left.begin(), left.end(), out);
     } else if (how == "intersection") {
       std::set_intersection(left.begin(), left.end(), right.begin(), right.end(), out);
-    } else if (how == "union") {
-      std::set_union(left.begin(), left.end(), right.begin(), right.end(), out);
     } else {
-      throw_invalid_argument(
-          fmt::format("invalid set_operation: found '{}', expected a-b, b-a, intersection or union", how));
+      std::set_union(left.begin(), left.end(), right.begin(), right.end(), out);
     }
     for (std::size_t i = 0; i < result.size(); ++i) {
       indices.insert(indices.end(), key.begin(), key.end());

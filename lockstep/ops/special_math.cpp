@@ -68,6 +68,13 @@ double beta_ratio(double a, double b, double x) {
 }
 
 Tensors incomplete_beta(const Call& call) {
+  const Shape* whole = nullptr;  // scalars go with any shape, other shapes must be equal
+  for (const Tensor& x : call.inputs()) {
+    if (x.rank() == 0) continue;
+    if (whole && *whole != x.shape())
+      throw_invalid_argument(fmt::format("shapes {} and {} differ", whole->to_string(), x.shape().to_string()));
+    whole = &x.shape();
+  }
   const auto inputs = at::broadcast_tensors({in(call, 0), in(call, 1), in(call, 2)});
   const at::Tensor a = inputs[0].detach().to(at::kDouble).contiguous(),
                    b = inputs[1].detach().to(at::kDouble).contiguous(),

@@ -292,6 +292,13 @@ Tensors as_string(const Call& call) {
   if (fill.size() > 1 || (!fill.empty() && std::strchr(" +-0#", fill[0]) == nullptr))
     throw_invalid_argument(fmt::format("fill '{}' not supported", fill));
   const int columns = static_cast<int>(std::clamp<std::int64_t>(width, 0, 4096));
+  const bool plain = is_integer(x.dtype()) || x.dtype() == DType::kBool;
+  if (call.attr<bool>("scientific") && (plain || call.attr<bool>("shortest")))
+    throw_invalid_argument(fmt::format("scientific does not apply to {}", plain ? dtype_name(x.dtype()) : "shortest"));
+  if (call.attr<bool>("shortest") && plain)
+    throw_invalid_argument(fmt::format("shortest does not apply to {}", dtype_name(x.dtype())));
+  if (call.attr<std::int64_t>("precision") > -1 && plain)
+    throw_invalid_argument(fmt::format("precision does not apply to {}", dtype_name(x.dtype())));
   const std::string format = call.attr<bool>("scientific") ? "e" : call.attr<bool>("shortest") ? "g" : "f";
   if (x.dtype() == DType::kString) {
     for (const std::string& text : x.string_values()) {
@@ -310,7 +317,6 @@ Tensors as_string(const Call& call) {
     for (double value : wrap(dense(x).to(at::kDouble)).to_vector<double>())
       out.push_back(number_text(value, call, format));
   } else if (is_integer(x.dtype())) {
-    if (call.attr<std::int64_t>("precision") > -1) throw_invalid_argument("precision does not apply to integers");
     const auto text = [&](auto value) {
       out.push_back(fill == "0"   ? fmt::format("{:0{}d}", value, columns)
                     : fill == "-" ? fmt::format("{:<{}d}", value, columns)

@@ -78,7 +78,10 @@ def corners():
            "clip": R.ClipByValue(t=x, clip_value_min=1.5, clip_value_max=-.5), "axes": R.DataFormatDimMap(x=[5, -9, 7, 2]),
            "means": R.SegmentMean(data=[[-3], [0], [-8], [-7], [5]], segment_ids=[0, 0, 2, 2, 2]),
            "area": R.ResizeArea(images=tf.reshape(x, [1, 1, 3, 2]), size=[3, 4], align_corners=True),
-           "roots": R.MatrixSquareRoot(input=[[[-1., 0.], [0., 4.]], [[4., 1.], [0., 9.]]])}
+           "roots": R.MatrixSquareRoot(input=[[[-1., 0.], [0., 4.]], [[4., 1.], [0., 9.]]]),
+           "below": R.LowerBound(sorted_inputs=[x], values=[[np.nan, 0., 9.]]), "above": R.UpperBound(sorted_inputs=[x], values=[[np.nan, 0., 9.]]),
+           "rounded": R.Round(x=[3, -4]), "line": R.LinSpace(start=-np.inf, stop=1e10, num=4), "point": R.LinSpace(start=2., stop=5., num=1),
+           "args_grad": R.FakeQuantWithMinMaxArgsGradient(gradients=[np.inf, 1., np.nan], inputs=[9., 1., -9.])}
     for low, high in ((1., 2.), (-3., -1.), (-.45, 1.7)):
         args, key = dict(min=low, max=high), str(low)[0] + str(high)[0]
         out[f"args_{key}"] = R.FakeQuantWithMinMaxArgs(inputs=x, **args)
@@ -86,6 +89,17 @@ def corners():
         out.update(parts(f"vars_grad_{key}", R.FakeQuantWithMinMaxVarsGradient(gradients=x, inputs=x[::-1], **args)))
     lower = R.Cholesky(input=[[4., 2.], [2., 5.]])
     return {key.replace("-", "m"): value for key, value in (out | {"lower": lower}).items()}
+
+
+def eigenvectors():
+    """With their signs, also where values are equal."""
+    out = {}
+    for dtype in (tf.float32, tf.float64, tf.complex128):
+        whole = [tf.cast(floats(3, n, n), dtype) + (tf.complex(tf.zeros([n, n], tf.float64), tf.cast(floats(n, n), tf.float64)) if dtype.is_complex else 0)
+                 for n in (1, 2, 3, 4)]
+        for x in [*whole, tf.eye(3, dtype=dtype), tf.linalg.diag(tf.constant([3, 1, 2, 1], dtype)), tf.zeros([2, 0, 0], dtype)]:
+            out |= parts(f"own_{len(out)}", R.SelfAdjointEigV2(input=x))
+    return out
 
 
 def rarely_judged():
@@ -274,10 +288,10 @@ def maps_of_tensors():
     less = R.TensorMapErase(input_handle=both, key="k", value_dtype=tf.float32)
     return {"sizes": tf.stack([R.TensorMapSize(input_handle=both), R.TensorMapSize(input_handle=less)]), "keys": R.TensorMapStackKeys(input_handle=less, key_dtype=tf.float32),
             "found": R.TensorMapLookup(input_handle=both, key="k", value_dtype=tf.float32), "has": R.TensorMapHasKey(input_handle=less, key="k"),
-            "rows": R.ParallelConcat(values=[x[None], x[None] * 2], shape=[2, 3]),
+            "rows": R.ParallelConcat(values=[x[None], x[None] * 2], shape=[2, 3]), "row": R.ParallelConcat(values=[x[None]], shape=[1, 3]),
             "convolved": R.Conv(input=floats(2, 5, 6, 3), filter=floats(3, 3, 3, 2), strides=[1, 2, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 0, 0, 2, 0, 0])}
 
 
 GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
                                           summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
-                                          evenly_spread, joined_segments, near_singular, maps_of_tensors)}
+                                          evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors)}

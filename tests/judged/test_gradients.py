@@ -68,6 +68,9 @@ CASES = {
     "igamma": (lambda a, x: R.Igamma(a=a, x=x), np.float32(2.5), EDGES[2:6]), "igammac": (lambda a, x: R.Igammac(a=a, x=x), np.float32(2.5), EDGES[2:6]),
     "eigenvalues": (lambda x: R.SelfAdjointEigV2(input=x, compute_v=False).e, MATRICES),
     "eigenvectors": (lambda x: tf.square(R.SelfAdjointEigV2(input=x).v), MATRICES),
+    "signed_eigenvectors": (lambda x: R.SelfAdjointEigV2(input=x).v * x + 1, MATRICES), "equal_eigenvalues": (lambda x: R.SelfAdjointEigV2(input=x).v + x, np.eye(3, dtype="f")),
+    "line": (lambda a, b: R.LinSpace(start=a, stop=b, num=5) * b, np.float32(.3), np.float32(2)),
+    "shuffled": (lambda x: R.RandomShuffle(value=x, seed=3, seed2=4), MATRICES),
     **{f"block_lstm{version}_{peephole}_{clip}": (block_lstm(version, peephole, clip), *LSTM)
        for version in ("", "V2") for peephole in (False, True) for clip in (0., .6)},
     "batch_norm_twice": (twice, IMAGE, np.array([1, .5, -2], "f"), IMAGE[::-1]),
