@@ -166,7 +166,7 @@ void frozen_graph(Bytes bytes) {
 
 void checkpoint_state(Bytes bytes) {
   MemoryFiles files({{"input/checkpoint", bytes}});
-  formats::read_checkpoint_state("input", files);
+  formats::read_checkpoint_state("input", formats::kCheckpointStateFile, files);
 }
 
 // The first byte selects the format and the compression.

@@ -12,8 +12,6 @@
 namespace lockstep::formats {
 namespace {
 
-constexpr std::string_view kFileName = "checkpoint";
-
 std::string text_literal(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -182,8 +180,9 @@ CheckpointState CheckpointState::parse(std::string_view text, std::string_view w
   return TextParser(text, what).run();
 }
 
-std::optional<CheckpointState> read_checkpoint_state(const std::string& directory, io::FileSystem& files) {
-  const std::string path = io::join_path(directory, std::string(kFileName));
+std::optional<CheckpointState> read_checkpoint_state(const std::string& directory, std::string_view name,
+                                                     io::FileSystem& files) {
+  const std::string path = io::join_path(directory, std::string(name));
   if (!io::is_file(files, path)) return std::nullopt;
   CheckpointState state = CheckpointState::parse(io::read_text(files, path), path);
   if (state.model_checkpoint_path.empty()) {
@@ -194,14 +193,16 @@ std::optional<CheckpointState> read_checkpoint_state(const std::string& director
   return state;
 }
 
-void write_checkpoint_state(const std::string& directory, CheckpointState state, io::FileSystem& files) {
+void write_checkpoint_state(const std::string& directory, CheckpointState state, std::string_view name,
+                            io::FileSystem& files) {
   state.model_checkpoint_path = relative_to(directory, state.model_checkpoint_path);
   for (auto& one : state.all_model_checkpoint_paths) one = relative_to(directory, one);
-  io::write_atomically(io::join_path(directory, std::string(kFileName)), state.to_text(), files);
+  io::write_atomically(io::join_path(directory, std::string(name)), state.to_text(), files);
 }
 
-std::optional<std::string> latest_checkpoint(const std::string& directory, io::FileSystem& files) {
-  const auto state = read_checkpoint_state(directory, files);
+std::optional<std::string> latest_checkpoint(const std::string& directory, std::string_view name,
+                                             io::FileSystem& files) {
+  const auto state = read_checkpoint_state(directory, name, files);
   if (!state || !checkpoint_exists(state->model_checkpoint_path, files)) return std::nullopt;
   return state->model_checkpoint_path;
 }

@@ -21,17 +21,22 @@ struct CheckpointState {
   static CheckpointState parse(std::string_view text, std::string_view what);
 };
 
-// Reads `directory`/checkpoint; paths come back joined to the directory. Empty when there is no such
+// Its name, unless a Saver gives it another.
+inline constexpr std::string_view kCheckpointStateFile = "checkpoint";
+
+// Reads `directory`/`name`; paths come back joined to the directory. Empty when there is no such
 // file. Throws DataLoss when it is malformed or names no newest checkpoint.
 std::optional<CheckpointState> read_checkpoint_state(const std::string& directory,
+                                                     std::string_view name = kCheckpointStateFile,
                                                      io::FileSystem& files = io::posix_file_system());
 
 // Replaces the file atomically. Paths below `directory` are written relative to it, as TensorFlow does.
 void write_checkpoint_state(const std::string& directory, CheckpointState state,
+                            std::string_view name = kCheckpointStateFile,
                             io::FileSystem& files = io::posix_file_system());
 
 // The newest checkpoint's prefix by the state file, when its index is there; else empty.
-std::optional<std::string> latest_checkpoint(const std::string& directory,
+std::optional<std::string> latest_checkpoint(const std::string& directory, std::string_view name = kCheckpointStateFile,
                                              io::FileSystem& files = io::posix_file_system());
 
 }  // namespace lockstep::formats

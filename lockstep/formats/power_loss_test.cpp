@@ -119,7 +119,7 @@ const std::vector<Kind> kKinds = {
        CheckpointState state;
        state.model_checkpoint_path = name;
        state.all_model_checkpoint_paths = {name};
-       write_checkpoint_state("d", state, files);
+       write_checkpoint_state("d", state, kCheckpointStateFile, files);
      },
      [](io::FileSystem& files) { return value_of(BundleReader(latest_checkpoint("d", files).value(), files)); }},
 };

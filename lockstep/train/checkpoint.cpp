@@ -492,8 +492,8 @@ std::vector<Json> checkpoint_metadata(const std::string& prefix) {
   return all;
 }
 
-std::optional<std::string> latest_checkpoint(const std::string& directory) {
-  return formats::latest_checkpoint(directory);
+std::optional<std::string> latest_checkpoint(const std::string& directory, const std::string& latest_filename) {
+  return formats::latest_checkpoint(directory, latest_filename);
 }
 
 }  // namespace lockstep::train

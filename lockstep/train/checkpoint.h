@@ -141,8 +141,10 @@ class Checkpoint {
   std::shared_ptr<State> state_;
 };
 
-// The newest checkpoint of a folder by its `checkpoint` file; empty when there is none.
-std::optional<std::string> latest_checkpoint(const std::string& directory);
+// The newest checkpoint of a folder by its `checkpoint` file, or by the file `latest_filename` that a Saver wrote
+// there; empty when there is none.
+std::optional<std::string> latest_checkpoint(const std::string& directory,
+                                             const std::string& latest_filename = "checkpoint");
 
 // tf.train.list_variables: names and shapes of the tensors of a checkpoint, by name. `path` is a prefix or a folder,
 // whose newest checkpoint is taken. Errors as Checkpoint::read.

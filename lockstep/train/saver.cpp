@@ -1,20 +1,29 @@
 #include "lockstep/train/saver.h"
 
-#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/checkpoint_state.h"
+#include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/checkpoint_files_internal.h"
 #include "lockstep/train/live_graph_internal.h"
 
 namespace lockstep::train {
 namespace {
+
+template <typename Time>
+double seconds_of(const Time& time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+double now() { return seconds_of(std::chrono::system_clock::now()); }
 
 std::map<std::string, distribute::VariablePtr> by_path(const std::vector<distribute::VariablePtr>& variables) {
   std::map<std::string, distribute::VariablePtr> named;
@@ -38,12 +47,20 @@ std::vector<distribute::VariablePtr> variables_of(const keras::Model& model) {
 
 }  // namespace
 
-Saver::Saver(std::map<std::string, distribute::VariablePtr> variables) : variables_(std::move(variables)) {
+Saver::Saver(std::map<std::string, distribute::VariablePtr> variables, SaverOptions options)
+    : variables_(std::move(variables)),
+      options_(options),
+      next_preserved_time_(now() + options.keep_checkpoint_every_n_hours * 3600) {
   if (variables_.empty()) throw_invalid_argument("Saver: no variables to save");
   if (variables_.contains("")) throw_invalid_argument("Saver: a variable has no name");
+  if (options_.max_to_keep < 0) {
+    throw_invalid_argument(fmt::format("Saver: invalid max_to_keep: found {}, expected a positive number, or 0 for all",
+                                       options_.max_to_keep));
+  }
 }
-Saver::Saver(const std::vector<distribute::VariablePtr>& variables) : Saver(by_path(variables)) {}
-Saver::Saver(const keras::Model& model) : Saver(variables_of(model)) {}
+Saver::Saver(const std::vector<distribute::VariablePtr>& variables, SaverOptions options)
+    : Saver(by_path(variables), options) {}
+Saver::Saver(const keras::Model& model, SaverOptions options) : Saver(variables_of(model), options) {}
 
 void Saver::write(const std::string& path) const {
   LiveValues values;
@@ -51,23 +68,53 @@ void Saver::write(const std::string& path) const {
   write_values(values, path);
 }
 
-std::string Saver::save(const std::string& prefix, std::optional<std::int64_t> global_step) const {
+std::string Saver::save(const std::string& prefix, std::optional<std::int64_t> global_step,
+                        const std::string& latest_filename) {
   const std::string path = global_step ? fmt::format("{}-{}", prefix, *global_step) : prefix;
+  if (latest_filename.empty() || latest_filename.find('/') != std::string::npos ||
+      latest_filename == io::base_name(path))
+    throw_invalid_argument(fmt::format(
+        "Saver: invalid latest_filename: found '{}', expected the name of a file other than the checkpoint's",
+        latest_filename));
   write(path);
-  const std::string folder = io::parent_directory(path);
-  auto state = formats::read_checkpoint_state(folder).value_or(formats::CheckpointState{});
-  auto& paths = state.all_model_checkpoint_paths;
-  auto& times = state.all_model_checkpoint_timestamps;
-  if (times.size() != paths.size()) times.assign(paths.size(), 0.0);
-  if (const auto known = std::find(paths.begin(), paths.end(), path); known != paths.end()) {
-    times.erase(times.begin() + (known - paths.begin()));
-    paths.erase(known);
+  record(path);
+  formats::CheckpointState state{path, last_checkpoints(), {}, 0};
+  if (last_.empty()) state.all_model_checkpoint_paths = {path};
+  formats::write_checkpoint_state(io::parent_directory(path), std::move(state), latest_filename);
+  if (surplus_.empty()) return path;
+  const Kept oldest = surplus_.front();
+  surplus_.erase(surplus_.begin());
+  if (oldest.time > next_preserved_time_) {
+    next_preserved_time_ += options_.keep_checkpoint_every_n_hours * 3600;
+  } else {
+    delete_checkpoint(oldest.path);
   }
-  paths.push_back(path);
-  times.push_back(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
-  state.model_checkpoint_path = path;
-  formats::write_checkpoint_state(folder, std::move(state));
   return path;
+}
+
+// One of the same path is newer now. Each save makes one surplus at most, as in TensorFlow.
+void Saver::record(const std::string& path) {
+  if (options_.max_to_keep == 0) return;
+  std::erase_if(last_, [&](const Kept& each) { return each.path == path; });
+  last_.push_back({path, now()});
+  if (last_.size() <= static_cast<std::size_t>(options_.max_to_keep)) return;
+  surplus_.push_back(last_.front());
+  last_.erase(last_.begin());
+}
+
+std::vector<std::string> Saver::last_checkpoints() const {
+  std::vector<std::string> paths;
+  for (const Kept& each : last_) paths.push_back(each.path);
+  return paths;
+}
+
+void Saver::recover_last_checkpoints(const std::vector<std::string>& paths) {
+  last_.clear();
+  for (const std::string& path : paths) {
+    std::error_code absent;
+    const auto changed = std::filesystem::last_write_time(formats::bundle_index_path(path), absent);
+    if (!absent) last_.push_back({path, seconds_of(std::chrono::file_clock::to_sys(changed))});
+  }
 }
 
 void Saver::restore(const std::string& path) const {

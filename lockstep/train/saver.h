@@ -12,6 +12,12 @@
 
 namespace lockstep::train {
 
+struct SaverOptions {
+  std::int64_t max_to_keep = 5;  // 0: all
+  // Of those that would be deleted one stays for each span of this length.
+  double keep_checkpoint_every_n_hours = 10000;
+};
+
 //   train::Saver saver(model);
 //   saver.save("run/model.ckpt", 1000);               // run/model.ckpt-1000
 //   saver.restore(*latest_checkpoint("run"));
@@ -21,15 +27,17 @@ namespace lockstep::train {
 class Saver {
  public:
   // Throws InvalidArgument for none, or an empty name.
-  explicit Saver(std::map<std::string, distribute::VariablePtr> variables);
+  explicit Saver(std::map<std::string, distribute::VariablePtr> variables, SaverOptions options = {});
   // Under Variable::path(). Throws InvalidArgument for two of one name.
-  explicit Saver(const std::vector<distribute::VariablePtr>& variables);
+  explicit Saver(const std::vector<distribute::VariablePtr>& variables, SaverOptions options = {});
   // The weights, and where the model is compiled the optimizer's variables.
-  explicit Saver(const keras::Model& model);
+  explicit Saver(const keras::Model& model, SaverOptions options = {});
 
-  // Writes PREFIX, or PREFIX-STEP, as one transaction, and makes it the newest of the folder's `checkpoint` file.
-  // Older ones stay, as with max_to_keep=None. Returns the path.
-  std::string save(const std::string& prefix, std::optional<std::int64_t> global_step = {}) const;
+  // Writes PREFIX, or PREFIX-STEP, as one transaction, and makes it the newest of the file `latest_filename` in its
+  // folder, which then lists this saver's last checkpoints. The oldest of them is deleted where there are more than
+  // max_to_keep. Returns the path.
+  std::string save(const std::string& prefix, std::optional<std::int64_t> global_step = {},
+                   const std::string& latest_filename = "checkpoint");
   // The same without the `checkpoint` file.
   void write(const std::string& path) const;
 
@@ -37,8 +45,23 @@ class Saver {
   // DataLoss for damage; nothing has changed then. Values that no variable has are left out.
   void restore(const std::string& path) const;
 
+  // Oldest first; none where all are kept.
+  std::vector<std::string> last_checkpoints() const;
+  // Continues with the checkpoints of an earlier saver: those of `paths` that exist, with the times of their files.
+  void recover_last_checkpoints(const std::vector<std::string>& paths);
+
  private:
+  struct Kept {
+    std::string path;
+    double time = 0;  // seconds since 1970
+  };
+  void record(const std::string& path);
+
   std::map<std::string, distribute::VariablePtr> variables_;
+  SaverOptions options_;
+  std::vector<Kept> last_;
+  std::vector<Kept> surplus_;       // to be deleted
+  double next_preserved_time_ = 0;  // of the surplus the first after this time stays
 };
 
 }  // namespace lockstep::train
