@@ -27,7 +27,7 @@ Detected detect_folder(const std::string& path, io::FileSystem& files) {
   if (has("saved_model.pb") || has("saved_model.pbtxt")) return {Kind::kSavedModel, path};
   if (has("config.json") && has("model.weights.h5")) return {Kind::kKeras, path};
   if (has("checkpoint")) {
-    const auto newest = latest_checkpoint(path, files);
+    const auto newest = latest_checkpoint(path, kCheckpointStateFile, files);
     if (newest) return {Kind::kTfCheckpoint, *newest};
     throw_not_found(fmt::format(
         "{}: the checkpoint that its state file names is not there; give a prefix such as {}/ckpt-1", path, path));

@@ -121,7 +121,9 @@ const std::vector<Kind> kKinds = {
        state.all_model_checkpoint_paths = {name};
        write_checkpoint_state("d", state, kCheckpointStateFile, files);
      },
-     [](io::FileSystem& files) { return value_of(BundleReader(latest_checkpoint("d", files).value(), files)); }},
+     [](io::FileSystem& files) {
+       return value_of(BundleReader(latest_checkpoint("d", kCheckpointStateFile, files).value(), files));
+     }},
 };
 
 class PowerLossTest : public ::testing::TestWithParam<Kind> {};

@@ -10,6 +10,7 @@
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/rows_internal.h"
+#include "lockstep/ops/text_case_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -224,13 +225,11 @@ std::string ascii_case(std::string text, bool lower) {
 }
 Tensors change_case(const Call& call, bool lower) {
   const std::string& encoding = call.attr<std::string>("encoding");
-  const bool ascii = std::all_of(strings_in(call, 0).begin(), strings_in(call, 0).end(), [](const std::string& text) {
-    return std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
-  });
   if (!encoding.empty() && encoding != "utf-8")
     throw_invalid_argument(fmt::format("only utf-8 is supported, not '{}'", encoding));
-  if (!encoding.empty() && !ascii) throw_unimplemented(fmt::format("{} of text beyond ASCII", call.name()));
-  return map_strings(call, [&](const std::string& text) { return ascii_case(text, lower); });
+  return map_strings(call, [&](const std::string& text) {
+    return encoding.empty() ? ascii_case(text, lower) : utf8_case(text, lower);
+  });
 }
 
 std::string strip(const std::string& text) {

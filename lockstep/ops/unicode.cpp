@@ -7,6 +7,7 @@
 #include "lockstep/io/inflate_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/rows_internal.h"
+#include "lockstep/ops/text_case_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -32,26 +33,6 @@ Encoding encoding_of(const std::string& given) {
   if (name == "ISO88591" || name == "LATIN1") return {Charset::kLatin1, false};
   throw_unimplemented(fmt::format(
       "text encoding '{}'; UTF-8, UTF-16-BE, UTF-32-BE, their LE forms, US-ASCII and ISO-8859-1 are read", given));
-}
-
-constexpr std::int32_t kMalformed = -1;
-
-// The next character, which begins at `at`; kMalformed for the longest part of one that is cut off.
-std::int32_t next_utf8(std::string_view text, std::size_t& at) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t lead = byte(at++);
-  if (lead < 0x80) return lead;
-  if (lead < 0xC2 || lead > 0xF4) return kMalformed;
-  const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-  std::int32_t value = lead & (0x3F >> more);
-  for (int i = 0; i < more; ++i) {
-    // What the second byte may be depends on the first: no overlong forms, no surrogates, nothing above U+10FFFF.
-    const std::uint8_t low = i > 0 ? 0x80 : lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    const std::uint8_t high = i > 0 ? 0xBF : lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (at == text.size() || byte(at) < low || byte(at) > high) return kMalformed;
-    value = value << 6 | (byte(at++) & 0x3F);
-  }
-  return value;
 }
 
 std::int32_t next_wide(std::string_view text, std::size_t& at, std::size_t size, bool little) {
@@ -105,21 +86,7 @@ void append_character(std::string& out, std::int32_t character, const Encoding& 
     append_big_endian(out, 0xD800 + ((c - 0x10000) >> 10), 2);
     return append_big_endian(out, 0xDC00 + ((c - 0x10000) & 0x3FF), 2);
   }
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xC0 | c >> 6);
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  } else {
-    if (c < 0x10000) {
-      out += static_cast<char>(0xE0 | c >> 12);
-    } else {
-      out += static_cast<char>(0xF0 | c >> 18);
-      out += static_cast<char>(0x80 | (c >> 12 & 0x3F));
-    }
-    out += static_cast<char>(0x80 | (c >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  }
+  append_utf8(out, character);
 }
 
 // What becomes of characters that are malformed, or control characters where these are replaced.

@@ -117,7 +117,8 @@ def parts_of_strings():
     for unit in ("BYTE", "UTF8_CHAR"):
         for i, (x, pos) in enumerate([("häuser", [[1], [3], [2]]), (words, [0, -2]), (words, [[1], [-3]]), (words[0], [[2], [1]]), (words, -1)]):
             out[f"{unit}_{i}"] = R.Substr(input=x, pos=pos, len=tf.abs(tf.constant(pos)) + 1, unit=unit)
-    return out
+    texts = ["Straße ÄÖÜ ŉ ǆ ﬁ", "ΑΣ ΑΣΑ Σ Α'Σ ΑΣ. ΑΣ\u0301", "İIıſ K", "Привет ЩЁ", b"\xff\xfeA\xe2\x82B\xed\xa0\x80", b"a\0b", "𐐀𐐨 ᲀ Ꭰꭰ", "plain"]
+    return out | {f"{name}_{encoding}": getattr(R, name)(input=texts, encoding=encoding) for name in ("StringLower", "StringUpper") for encoding in ("", "utf-8")}
 
 
 def joined_axes():
