@@ -43,7 +43,7 @@ struct Part {
   Variable variable;
   std::int64_t version = 1;  // counts changes
   std::string optimizer;     // of its rule; empty: none yet
-  bool decays = true;
+  Json rule_options;         // that the rule takes
   std::unique_ptr<UpdateRule> rule;
   std::vector<std::pair<std::string, Tensor>> restored_slots;  // until the rule is made
   std::optional<double> rate;                                  // that the rule was given last
@@ -167,7 +167,7 @@ void take_slots(Part& part, const Message& request, std::size_t first) {
   const Json& slots = request.list("slots");
   if (request.tensors.size() != slots.size() + first)
     throw_data_loss("invalid message: found a variable without values");
-  part.decays = request.flag("decays");
+  part.rule_options = request.head.value("options", Json::object());
   part.optimizer = request.text("optimizer");
   part.rule = nullptr;
   part.restored_slots.clear();
@@ -208,7 +208,7 @@ void ParameterServer::State::require_rule(Part& part, const std::string& optimiz
     config = found->second;
     if (rates.contains(optimizer)) rate = rates[optimizer];
   }
-  part.rule = make_rule(config, part.variable, part.decays);
+  part.rule = make_rule(config, part.variable, part.rule_options);
   part.optimizer = optimizer;
   part.rate = rate;
   if (rate) part.rule->set_learning_rate(*rate);

@@ -22,9 +22,9 @@ class UpdateRule {
   virtual const std::vector<Variable>& slots() const = 0;
   virtual void set_learning_rate(double rate) = 0;
 };
-// The rule for a variable, from an optimizer's config. `decays`: whether weight decay touches the variable.
+// The rule for a variable, from an optimizer's config. `options`: those of the variable (RemoteOptimizer::options).
 using MakeUpdateRule =
-    std::function<std::unique_ptr<UpdateRule>(const Json& optimizer, const Variable& variable, bool decays)>;
+    std::function<std::unique_ptr<UpdateRule>(const Json& optimizer, const Variable& variable, const Json& options)>;
 
 struct ParameterServerOptions {
   // How long the server waits for the chief: to connect, and to come back when it was lost.

@@ -157,18 +157,29 @@ void ParameterServers::upload_optimizer(const RemoteOptimizer& optimizer) {
   for (std::size_t i = 0; i < connections_.size(); ++i) send_optimizer(i, optimizer);
   for (std::size_t v = 0; v < optimizer.variables.size(); ++v) {
     const std::size_t index = required_index(optimizer.variables[v]);
+    const Json& options = options_of(optimizer, v, index);
     for (std::size_t k = 0; k < placed_[index].parts.size(); ++k) {
       const Part& part = placed_[index].parts[k];
       Message message("slots");
       message.head["id"] = index;
       message.head["part"] = k;
-      message.head["decays"] = optimizer.decays[v] != 0;
+      message.head["options"] = options;
       message.head["optimizer"] = optimizer.name;
       message.head["slots"] = Json::array();
       add_slots(message, index, part, optimizer);
       ask(part.server, std::move(message));
     }
   }
+}
+
+const Json& ParameterServers::options_of(const RemoteOptimizer& optimizer, std::size_t v, std::size_t index) const {
+  if (!optimizer.divisible[v] && placed_[index].parts.size() > 1) {
+    throw_unimplemented(fmt::format(
+        "{}: variable '{}' has a constraint that takes all its rows, but is partitioned into {} shards; use a "
+        "partitioner that keeps it whole, or a constraint over other axes than 0",
+        optimizer.name, placed_[index].variable.path(), placed_[index].parts.size()));
+  }
+  return optimizer.options[v];
 }
 
 void ParameterServers::add_slots(Message& message, std::size_t index, const Part& part,
@@ -187,12 +198,12 @@ void ParameterServers::upload_new() {
 void ParameterServers::define(std::size_t index, const std::vector<RemoteOptimizer>& optimizers) {
   Placed& placed = placed_[index];
   const RemoteOptimizer* owner = nullptr;
-  bool decays = true;
+  Json options = Json::object();
   for (const RemoteOptimizer& optimizer : optimizers) {
     for (std::size_t v = 0; v < optimizer.variables.size(); ++v) {
       if (optimizer.variables[v].get() != placed.variable.get()) continue;
       owner = &optimizer;
-      decays = optimizer.decays[v];
+      options = options_of(optimizer, v, index);
     }
   }
   const Tensor value = placed.variable.numpy();
@@ -203,7 +214,7 @@ void ParameterServers::define(std::size_t index, const std::vector<RemoteOptimiz
     message.head["id"] = index;
     message.head["part"] = k;
     message.head["path"] = placed.variable.path();
-    message.head["decays"] = decays;
+    message.head["options"] = options;
     message.head["optimizer"] = owner ? owner->name : "";
     message.head["slots"] = Json::array();
     message.tensors.push_back(rows_of(data, part.begin, part.rows));

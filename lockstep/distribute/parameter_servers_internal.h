@@ -23,7 +23,8 @@ struct RemoteOptimizer {
   std::string name;
   Json config;
   std::vector<Variable> variables;  // that it updates
-  std::vector<bool> decays;         // of each: whether weight decay touches it
+  std::vector<Json> options;        // of each, which its update rule takes
+  std::vector<bool> divisible;      // of each: whether shards of it can be updated independently
   Variable iterations;
   std::vector<Variable> slots;
 };
@@ -121,6 +122,8 @@ class ParameterServers {
 
   Message ask(std::size_t server, Message request);
   void define(std::size_t index, const std::vector<RemoteOptimizer>& optimizers);
+  // Throws Unimplemented for a variable in shards that is not divisible.
+  const Json& options_of(const RemoteOptimizer& optimizer, std::size_t v, std::size_t index) const;
   void add_slots(Message& message, std::size_t index, const Part& part, const RemoteOptimizer& owner) const;
   void send_optimizer(std::size_t server, const RemoteOptimizer& optimizer);
   std::size_t required_index(const Variable& variable) const;

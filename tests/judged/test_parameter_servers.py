@@ -85,6 +85,26 @@ def test_rows_of_embeddings_and_shards(tmp_path):
     compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5)
 
 
+def test_constraints_are_applied_by_servers(tmp_path):
+    """To rows of shards too; one that takes all rows requires a whole variable."""
+    rng = tool.generator("constraints")
+    L, C = keras.layers, keras.constraints
+    model = keras.Sequential([keras.Input((5,), dtype="int32"), L.Embedding(40, 6, embeddings_constraint=C.UnitNorm(axis=1)), L.Flatten(),
+                              L.Dense(4, kernel_constraint=C.MaxNorm(0.4), bias_constraint="non_neg"),
+                              L.Dense(3, kernel_constraint=C.MinMaxNorm(0.2, 0.6, 0.7))])
+    model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.save(tmp_path / "start.keras")
+    np.savez(tmp_path / "d.npz", x=rng.integers(0, 40, (30, 5)), y=rng.integers(0, 3, 30))
+    options = ("--epochs", 2, "--batch-size", 8, "--no-shuffle")
+    x, y = (np.load(tmp_path / "d.npz")[name] for name in "xy")
+    model.fit(x, y, epochs=2, batch_size=8, shuffle=False, verbose=0)
+    ok(*command(tmp_path, 1, 2, *options, "--save", tmp_path / "many.keras", "--variable-partitioner", "max_size:500"))
+    compare(keras.models.load_model(tmp_path / "many.keras"), model, 1e-5)
+    job = start(*command(tmp_path, 1, 2, *options, "--save", tmp_path / "many.keras", "--variable-partitioner", "max_size:100"))
+    _, err = job.communicate(timeout=120)
+    assert job.returncode == 1 and "dense/kernel' has a constraint that takes all its rows, but is partitioned into" in err, err
+
+
 def regression(tmp, rows=256):
     """A linear model, which any order of small updates brings near its solution."""
     rng = tool.generator("regression")

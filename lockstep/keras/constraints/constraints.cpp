@@ -1,5 +1,7 @@
 #include "lockstep/keras/constraints/constraints.h"
 
+#include <algorithm>
+
 #include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -10,6 +12,10 @@ constexpr double kEpsilon = 1e-7;
 
 Tensor norms(const Tensor& w, const Axes& axis) {
   return ops::sqrt(ops::reduce_sum(ops::square(w), ops::Ints(axis), true));
+}
+
+bool leaves_rows_apart(const Axes& axes, int rank) {
+  return std::none_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return axis == 0 || axis == -rank; });
 }
 
 struct MaxNormOptions {
@@ -62,6 +68,7 @@ class MaxNormConstraint : public Constraint {
     const Tensor norm = norms(w, options_.axis);
     return w * (ops::clip_by_value(norm, 0.0, options_.max_value) / (norm + kEpsilon));
   }
+  bool is_per_row(int rank) const override { return leaves_rows_apart(options_.axis, rank); }
   Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
@@ -79,6 +86,7 @@ class MinMaxNormConstraint : public Constraint {
         ops::clip_by_value(norm, options_.min_value, options_.max_value) * rate + norm * (1.0 - rate);
     return w * (desired / (norm + kEpsilon));
   }
+  bool is_per_row(int rank) const override { return leaves_rows_apart(options_.axis, rank); }
   Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
@@ -88,6 +96,7 @@ class MinMaxNormConstraint : public Constraint {
 class NonNegConstraint : public Constraint {
  public:
   std::string class_name() const override { return "NonNeg"; }
+  bool is_per_row(int) const override { return true; }
   Tensor operator()(const Tensor& w) const override { return ops::maximum(w, 0.0); }
   Json get_config() const override { return Json::object(); }
 };
@@ -97,6 +106,7 @@ class UnitNormConstraint : public Constraint {
   explicit UnitNormConstraint(UnitNormOptions options) : options_(std::move(options)) {}
   std::string class_name() const override { return "UnitNorm"; }
   Tensor operator()(const Tensor& w) const override { return w / (norms(w, options_.axis) + kEpsilon); }
+  bool is_per_row(int rank) const override { return leaves_rows_apart(options_.axis, rank); }
   Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:

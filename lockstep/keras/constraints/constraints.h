@@ -25,6 +25,12 @@ class Constraint {
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
   virtual Tensor operator()(const Tensor& w) const = 0;
+  // Whether the projection of each row of a weight of this rank depends on that row alone, so that parameter servers
+  // may keep the weight in shards.
+  virtual bool is_per_row(int rank) const {
+    static_cast<void>(rank);
+    return false;
+  }
   // The constructor's arguments.
   virtual Json get_config() const { return Json::object(); }
 };

@@ -8,6 +8,7 @@
 #include "lockstep/collectives/tcp_internal.h"
 #include "lockstep/distribute/parameter_server_strategy_internal.h"
 #include "lockstep/distribute/parameter_servers_internal.h"
+#include "lockstep/keras/constraints/constraints.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/server_rules_internal.h"
 
@@ -17,9 +18,11 @@ namespace {
 // An optimizer of one variable.
 class OptimizerRule final : public distribute::UpdateRule {
  public:
-  OptimizerRule(const Json& config, const Variable& variable, bool decays)
+  OptimizerRule(const Json& config, const Variable& variable, const Json& options)
       : variable_(variable), optimizer_(deserialize(config)) {
-    if (!decays) optimizer_.exclude_from_weight_decay({variable});
+    if (!options.value("decays", true)) optimizer_.exclude_from_weight_decay({variable});
+    if (const auto constraint = options.find("constraint"); constraint != options.end())
+      variable_->set_constraint(constraints::get(*constraint));
     optimizer_.build({variable});
     slots_ = optimizer_.variables();
     slots_.erase(slots_.begin(), slots_.begin() + (optimizer_->has_fixed_learning_rate() ? 2 : 1));
@@ -40,11 +43,12 @@ class OptimizerRule final : public distribute::UpdateRule {
 }  // namespace
 
 distribute::MakeUpdateRule server_rules() {
-  return [](const Json& config, const Variable& variable, bool decays) -> std::unique_ptr<distribute::UpdateRule> {
-    static std::mutex mutex;  // names of classes are counted
-    const std::lock_guard lock(mutex);
-    return std::make_unique<OptimizerRule>(config, variable, decays);
-  };
+  return
+      [](const Json& config, const Variable& variable, const Json& options) -> std::unique_ptr<distribute::UpdateRule> {
+        static std::mutex mutex;  // names of classes are counted
+        const std::lock_guard lock(mutex);
+        return std::make_unique<OptimizerRule>(config, variable, options);
+      };
 }
 
 const distribute::RemoteOptimizer& Optimizer::remote() const {
@@ -59,10 +63,21 @@ const distribute::RemoteOptimizer& Optimizer::remote() const {
   if (options_.learning_rate.function()) remote->config["config"]["learning_rate"] = learning_rate();
   remote->variables = trainable_;
   for (std::size_t i = 0; i < trainable_.size(); ++i) {
-    remote->decays.push_back(!options_.weight_decay || decay_of(i) != 0);
-    if (!trainable_[i]->constraint()) continue;
-    throw_unimplemented(fmt::format("{}: variable '{}' has a constraint, which parameter servers do not apply", name_,
-                                    trainable_[i]->path()));
+    Json options{{"decays", !options_.weight_decay || decay_of(i) != 0}};
+    bool divisible = true;
+    if (const auto& function = trainable_[i]->constraint()) {
+      const auto* constraint = function.target<constraints::ConstraintPtr>();
+      if (!constraint) {
+        throw_unimplemented(
+            fmt::format("{}: variable '{}' has a function as constraint, which parameter servers cannot apply; "
+                        "use a class of keras.constraints",
+                        name_, trainable_[i]->path()));
+      }
+      options["constraint"] = constraints::serialize(*constraint);
+      divisible = (*constraint)->is_per_row(trainable_[i]->shape().rank());
+    }
+    remote->options.push_back(std::move(options));
+    remote->divisible.push_back(divisible);
   }
   remote->iterations = iterations_;
   for (const Variables* list : {&averages_, &accumulators_, &slots_})
