@@ -138,6 +138,7 @@ def sets():
             out.update(parts(f"ragged_count_{key}", R.RaggedCountSparseOutput(splits=int64([0, 2, 2, 5]), values=int64([1, 1, 2, 0, 2]),
                                                                              weights=tf.constant([], tf.float32), **limits)))
     out.update(parts("weighted_count", R.DenseCountSparseOutput(values=x, weights=floats(2, 3), binary_output=False)))
+    out.update(parts("nothing_counted", R.DenseCountSparseOutput(values=int64([]), weights=tf.constant([], tf.int64), binary_output=False)))
     out["histogram"] = R.HistogramFixedWidth(values=tf.constant([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0]), value_range=[0.0, 5.0], nbins=5)
     return out
 
