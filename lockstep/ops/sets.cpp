@@ -136,7 +136,7 @@ Tensors count_values(const Call& call, const at::Tensor& given, const at::Tensor
   if (weights.numel() > 0 && weights.numel() != given.numel())
     throw_invalid_argument(fmt::format("{} weights for {} values", weights.numel(), given.numel()));
   std::map<std::pair<std::int64_t, std::int64_t>, Ints> cells;  // row and value: where they stand
-  std::int64_t highest = 0;  // without values there is one column, as in TensorFlow
+  std::int64_t highest = 0;                                     // without values there is one column, as in TensorFlow
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 0) throw_invalid_argument("values must not be negative");
     if (longest >= 0 && values[i] >= longest) continue;
