@@ -9,6 +9,7 @@
 #include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/rows_internal.h"
 #include "lockstep/ops/variants_internal.h"
 #include "lockstep/tensor/symbol.h"
@@ -49,8 +50,8 @@ Ints resolve_reshape(const Ints& sizes, Ints shape) {
     } else if (shape[i] < 0) {
       throw_invalid_argument(
           fmt::format("shape {} has more than one unknown or a negative dimension", Shape(shape).to_string()));
-    } else if (shape[i] > 0) {
-      known *= shape[i];
+    } else if (shape[i] > 0 && __builtin_mul_overflow(known, shape[i], &known)) {
+      throw_invalid_argument(fmt::format("shape {} has too many elements", Shape(shape).to_string()));
     }
   }
   // Like TensorFlow: extents of 0 count on neither side where the shape has one.
@@ -74,8 +75,10 @@ Shapes reshape_shape(const Call& call) {
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == kUnknownDim) {
       ++unknown, at = i;
-    } else {
-      known *= shape[i];
+    } else if (shape[i] > 0 && __builtin_mul_overflow(known, shape[i], &known)) {
+      throw_invalid_argument(fmt::format("shape {} has too many elements", shape.to_string()));
+    } else if (shape[i] == 0) {
+      known = 0;
     }
   }
   if (total && unknown == 1 && known > 0 && *total % known == 0) shape[at] = *total / known;
@@ -256,10 +259,13 @@ Shapes unpack_shape(const Call& call) {
   dims.erase(dims.begin() + axis);
   return Shapes(static_cast<std::size_t>(num), Shape(dims));
 }
+constexpr std::int64_t kBytesOfView = 512;  // of a tensor that shares its values
+
 Tensors unpack(const Call& call) {
   unpack_shape(call);
   const std::int64_t axis = whole_axis(call.attr<std::int64_t>("axis"), call.input(0).rank());
   if (call.input(0).dtype() == DType::kVariant && axis == 0) return variants_in(call.input(0));
+  MemoryLimit::check(call.attr<std::int64_t>("num"), kBytesOfView);
   Tensors out;
   for (std::int64_t i = 0; i < call.attr<std::int64_t>("num"); ++i) {
     out.push_back(rearrange(call, 0, [&](const at::Tensor& x) { return x.select(axis, i); })[0]);
@@ -282,6 +288,7 @@ Shapes split_shape(const Call& call) {
   return Shapes(static_cast<std::size_t>(num), x);
 }
 Tensors split(const Call& call) {
+  MemoryLimit::check(call.attr<std::int64_t>("num_split"), kBytesOfView);
   const Shape piece = split_shape(call)[0];
   const std::int64_t axis = whole_axis(int_in(call, 0), call.input(1).rank()), size = piece[static_cast<int>(axis)];
   Tensors out;

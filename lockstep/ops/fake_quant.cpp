@@ -50,6 +50,11 @@ Ranges ranges_of(const Call& call, const at::Tensor& min, const at::Tensor& max)
   return out;
 }
 
+void check_range(const Call& call) {
+  const float low = call.attr<float>("min"), high = call.attr<float>("max");
+  if (!(low < high)) throw_invalid_argument(fmt::format("min {} must be smaller than max {}", low, high));
+}
+
 void check_channels(const Call& call, int x, int min) {
   const bool by_channel = call.name().find("PerChannel") != std::string::npos;
   if (by_channel ? in(call, x).size(-1) != in(call, min).numel() : in(call, min).numel() != 1)
@@ -76,8 +81,7 @@ Tensors fake_quant(const Call& call) {
   const at::Tensor& x = in(call, 0);
   at::Tensor min, max;
   if (call.num_inputs() == 1) {
-    const float low = call.attr<float>("min"), high = call.attr<float>("max");
-    if (!(low < high)) throw_invalid_argument(fmt::format("min {} must be smaller than max {}", low, high));
+    check_range(call);
     min = at::full({}, call.attr<float>("min"), at::kFloat), max = at::full({}, call.attr<float>("max"), at::kFloat);
   } else {
     check_channels(call, 0, 1);
@@ -97,6 +101,7 @@ Tensors fake_quant_gradient(const Call& call) {
   if (dy.sizes() != x.sizes()) throw_invalid_argument("gradients and inputs differ in their shapes");
   at::Tensor min, max;
   if (call.num_inputs() == 2) {
+    check_range(call);
     min = at::full({}, call.attr<float>("min"), at::kFloat), max = at::full({}, call.attr<float>("max"), at::kFloat);
   } else {
     if (x.dim() < 1 && in(call, 2).dim() > 0) throw_invalid_argument("inputs must have at least one axis");

@@ -88,6 +88,8 @@ Tensors fractional_pool(const Call& call) {
     if (output[static_cast<std::size_t>(axis)] <= 0) throw_invalid_argument("the output of the pool is empty");
   }
   const auto seed = call.attr<std::int64_t>("seed"), seed2 = call.attr<std::int64_t>("seed2");
+  if (!call.attr<bool>("deterministic") && (seed != 0 || seed2 != 0))
+    throw_invalid_argument("a seed requires deterministic");
   PhiloxState state = philox_from_seeds(seed, seed2);
   const bool pseudo_random = call.attr<bool>("pseudo_random"), overlapping = call.attr<bool>("overlapping");
   const Ints rows = draw_edges(x.size(1), output[1], pseudo_random, state);

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -66,6 +67,9 @@ Tensor ones(const ShapeArg& shape, DType dtype) {
 
 Tensor constant_ints(const Ints& values, DType dtype) {
   if (dtype == DType::kInt64) return Tensor::from_vector(values);
+  for (const std::int64_t value : values) {
+    if (!std::in_range<std::int32_t>(value)) throw_invalid_argument(fmt::format("{} does not fit into int32", value));
+  }
   return Tensor::from_vector(std::vector<std::int32_t>(values.begin(), values.end()));
 }
 

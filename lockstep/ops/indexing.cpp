@@ -1,5 +1,6 @@
 // Slices, gathers and scatters.
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 
 #include <ATen/core/grad_mode.h>
@@ -69,7 +70,8 @@ std::vector<Cut> plan_cuts(const Shape& x, const Ints& begin, const Ints& end, c
       ++eaten;
     }
   }
-  if (ellipses > 1) throw_invalid_argument("multiple ellipses in a slice");
+  if (ellipses > 1 || std::popcount(static_cast<std::uint64_t>(masks.ellipsis)) > 1)
+    throw_invalid_argument("multiple ellipses in a slice");
   if (eaten > x.rank())
     throw_invalid_argument(fmt::format("index out of range: {} slices of a tensor of rank {}", eaten, x.rank()));
   std::vector<Cut> cuts;

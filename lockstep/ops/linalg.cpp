@@ -241,8 +241,9 @@ Tensors least_squares(const Call& call) {
   const at::Tensor a = for_lapack(in(call, 0)), b = for_lapack(in(call, 1));
   if (b.dim() != a.dim() || b.size(-2) != a.size(-2)) throw_invalid_argument("matrix and rhs do not fit");
   if (in(call, 2).numel() != 1) throw_invalid_argument("l2_regularizer must be one number");
-  if (!call.attr<bool>("fast")) return {settled(call, at::matmul(at::linalg_pinv(finite(a)), b))};
   const double l2 = in(call, 2).item<double>();
+  if (!(l2 >= 0)) throw_invalid_argument(fmt::format("l2_regularizer {:g} must not be negative", l2));
+  if (!call.attr<bool>("fast")) return {settled(call, at::matmul(at::linalg_pinv(finite(a)), b))};
   const bool tall = a.size(-2) >= a.size(-1);
   const at::Tensor gram = tall ? at::matmul(a.mH(), a) : at::matmul(a, a.mH());
   const at::Tensor system = gram + l2 * at::eye(gram.size(-1), gram.options());

@@ -50,6 +50,9 @@ Window plan_window(const Call& call, const Shape& x) {
   if (size[0] != 1 || strides[0] != 1) throw_unimplemented("pooling over the batch");
   w.channel_size = size[channel], w.channel_stride = strides[channel];
   const std::string& padding = call.attr<std::string>("padding");
+  const Ints* given = call.find_attr<Ints>("explicit_paddings");
+  if (padding != "EXPLICIT" && given != nullptr && !given->empty())
+    throw_invalid_argument("explicit_paddings requires padding EXPLICIT");
   const std::size_t start = w.channels_first ? 2 : 1;
   for (std::size_t i = start; i < start + static_cast<std::size_t>(w.spatial); ++i) {
     std::int64_t before = 0, after = 0;

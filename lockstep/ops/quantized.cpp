@@ -102,6 +102,8 @@ at::Tensor quantize(const Call& call, const at::Tensor& x, Range& range, const L
       std::max(1.0F, std::max(std::abs(given_min), std::abs(given_max))) * call.attr<float>("ensure_minimum_range");
   range.max = std::max(0.0F, std::max(given_max, range.min + gap));
   const auto& mode = call.attr<std::string>("mode");
+  if (mode != "SCALED" && call.attr<std::string>("round_mode") != "HALF_AWAY_FROM_ZERO")
+    throw_invalid_argument(fmt::format("round_mode HALF_TO_EVEN requires mode SCALED; found {}", mode));
   if (mode == "MIN_FIRST") {
     const at::Tensor flat = x.contiguous();
     at::Tensor y = at::empty(x.sizes(), at::kDouble);

@@ -349,11 +349,7 @@ struct Groups {
 };
 
 Groups group_entries(const Sparse& x, const Ints& given, bool keep) {
-  Ints axes = given;
-  if (axes.empty()) {
-    axes.resize(static_cast<std::size_t>(x.rank));
-    std::iota(axes.begin(), axes.end(), 0);
-  }
+  Ints axes = given;  // without one nothing is reduced
   for (std::int64_t& axis : axes) axis = whole_axis(axis, x.rank);
   const auto reduced = [&](std::int64_t axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
   Groups groups;

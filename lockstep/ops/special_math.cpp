@@ -97,7 +97,8 @@ Tensors incomplete_beta(const Call& call) {
 at::Tensor zeta_of(const at::Tensor& x, const at::Tensor& q) {
   const at::Tensor none = at::full({}, NAN, x.options()), infinite = at::full({}, INFINITY, x.options());
   const at::Tensor pole = at::logical_and(at::logical_and(q <= 0, q == at::floor(q)), x > 1);
-  return at::where(pole, at::where(at::remainder(x, 2) == 0, infinite, none), at::special_zeta(x, q));
+  const at::Tensor y = at::where(at::logical_and(at::isposinf(q), x > 1), at::zeros_like(none), at::special_zeta(x, q));
+  return at::where(pole, at::where(at::remainder(x, 2) == 0, infinite, none), y);
 }
 
 // NaN at its poles, where LibTorch's is infinite at 0.
@@ -137,7 +138,8 @@ Tensors incomplete_gamma(const Call& call, bool upper) {
     y = y + dense(with_adjoint(wrap(input.expand_as(y)), wrap(at::zeros_like(y)),
                                [=](const Tensor& dy) { return wrap(dense(dy) * (upper ? -slope() : slope())); }));
   };
-  const at::Tensor outside = at::logical_or(x < 0, a <= 0), none = at::full({}, NAN, y.options());
+  const at::Tensor outside = at::logical_or(at::logical_or(x < 0, a <= 0), at::logical_or(at::isnan(x), at::isnan(a)));
+  const at::Tensor none = at::full({}, NAN, y.options());
   y = at::where(upper ? outside : at::logical_and(outside, x != 0), none, y);
   if (!upper) y = at::where(x == 0, at::zeros({}, y.options()), y);
   tie(wide_a, [=] { return incomplete_gamma_by_a(held_a, held_x); });

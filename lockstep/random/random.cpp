@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/philox_internal.h"
 
@@ -27,6 +28,7 @@ std::span<T> typed(std::span<std::byte> bytes) {
 // Allocates a tensor and gives its elements to `fill`.
 template <typename T, typename Fill>
 Tensor make(const Shape& shape, DType dtype, const Fill& fill) {
+  ops::MemoryLimit::check(shape.num_elements().value_or(0), static_cast<std::int64_t>(dtype_size(dtype)));
   std::span<std::byte> bytes;
   const TensorData data = TensorData::allocate(dtype, shape, bytes);
   fill(typed<T>(bytes));

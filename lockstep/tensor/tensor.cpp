@@ -192,6 +192,12 @@ Tensor Tensor::scalar(double value, DType dtype) {
   // A number too large for a floating type becomes infinite, as in NumPy; LibTorch would throw.
   if (dtype == DType::kFloat32 && std::abs(value) > std::numeric_limits<float>::max())
     value = std::copysign(std::numeric_limits<double>::infinity(), value);
+  if (lockstep::is_integer(dtype) && dtype_size(dtype) <= 4) {
+    const bool has_sign = dtype == DType::kInt8 || dtype == DType::kInt16 || dtype == DType::kInt32;
+    const double most = std::ldexp(1.0, static_cast<int>(8 * dtype_size(dtype)) - (has_sign ? 1 : 0));
+    if (!(value < most && value >= -most))
+      throw_invalid_argument(fmt::format("{} does not fit into {}", value, dtype_name(dtype)));
+  }
   return wrap(at::scalar_tensor(value, at::TensorOptions().dtype(to_scalar_type(dtype))));
 }
 

@@ -77,7 +77,7 @@ def sparse():
             out[f"matmul_{adjoint_a}_{adjoint_b}"] = R.SparseTensorDenseMatMul(
                 a_indices=INDICES, a_values=VALUES, a_shape=SHAPE, b=tf.transpose(b) if adjoint_b else b, adjoint_a=adjoint_a,
                 adjoint_b=adjoint_b)
-    for axes in ([0], [1], [0, 1], [-1]):
+    for axes in ([0], [1], [0, 1], [-1], []):
         for keep in (False, True):
             key = f"{''.join(map(str, axes))}_{keep}".replace("-", "m")
             for op in (R.SparseReduceSum, R.SparseReduceMax):
@@ -296,6 +296,9 @@ def special_functions():
     out["betainc"] = R.Betainc(a=positive, b=positive[::-1], x=tf.constant([.1, .3, .5, .7, .9]))
     out["polygamma"] = R.Polygamma(a=tf.constant([0.0, 1.0, 2.0, 3.0, 5.0]), x=positive)
     out["zeta"] = R.Zeta(x=tf.constant([1.5, 2.0, 3.0, 4.0, 7.0]), q=positive)
+    edges = dict(a=tf.constant([np.nan, np.nan, 2.0]), x=tf.constant([np.inf, 1.0, np.nan]))
+    out["igamma_edges"], out["igammac_edges"] = R.Igamma(**edges), R.Igammac(**edges)
+    out["zeta_far"] = R.Zeta(x=tf.constant([1.5, 4.0]), q=tf.constant([np.inf, np.inf]))
     out["popcount"] = R.PopulationCount(x=tf.constant([0, 1, -1, 255, 65535]))
     out["popcount8"] = R.PopulationCount(x=tf.constant([0, 1, -1, 127], tf.int8))
     out["approximate"] = R.ApproximateEqual(x=[1.0, 2.0], y=[1.000001, 2.1])

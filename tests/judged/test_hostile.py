@@ -273,7 +273,7 @@ def assert_bounded(args, cpu_seconds=10, memory=3 << 30):
         errors = process.stderr.read()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 1 and len(errors.splitlines()) == 1, f"exit {process.returncode}: {errors[-500:]}"
+    assert process.returncode == 1 and len(errors.splitlines()) == 1 and "internal error" not in errors, f"exit {process.returncode}: {errors[-500:]}"
     assert used.ru_utime + used.ru_stime < cpu_seconds * os.cpu_count() and used.ru_maxrss << 10 < memory, (used, errors)
     return errors
 
@@ -290,6 +290,7 @@ def endless(body, start, shape):
 
 BOMBS = {
     "fill": lambda: tf.identity(tf.fill([100000, 100000], 1.0), name="y"),
+    "reshape": lambda: tf.reshape(tf.ones([3, 4]), tf.compat.v1.placeholder_with_default(tf.constant([-1, 2**62, 4], tf.int64), [3]), name="y"),
     "doubled": lambda: doubled(tf.ones([1]), 40),
     "endless loop": lambda: endless(lambda x: x * 1, tf.constant(0), tf.TensorShape([])),
     "growing loop": lambda: endless(lambda x: tf.concat([x, x], 0), tf.ones([1]), tf.TensorShape([None])),
@@ -370,6 +371,10 @@ GREEDY = {
     "vocabulary": [("Embedding", {"input_dim": 10**9, "output_dim": 10**4})],
     "adaptive": [("Reshape", {"target_shape": [4, 1]}), ("AdaptiveAveragePooling1D", {"output_size": 10**9})],
     "kernel": [("RepeatVector", {"n": 100}), ("Conv1D", {"filters": 10**9, "kernel_size": 50})],
+    # 0 in 64 bits, 4 and 0 in 32 bits.
+    "wrapped shape": [("Reshape", {"target_shape": [-1, 2**62, 2**62]})],
+    "wrapped size": [("Reshape", {"target_shape": [2, 2, 1]}), ("Resizing", {"height": 2**32 + 4, "width": 4})],
+    "wrapped tokens": [("CategoryEncoding", {"num_tokens": 2**40})],
 }
 
 

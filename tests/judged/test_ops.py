@@ -133,6 +133,41 @@ def test_operations(name, tmp_path):
     assert not wrong, "\n".join(wrong)
 
 
+def ones(*shape):
+    return np.ones(shape, "float32")
+
+
+CELL = dict(x=ones(2, 3), cs_prev=ones(2, 5), h_prev=ones(2, 5), w=ones(8, 20), wci=ones(5), wcf=ones(5), wco=ones(5), b=ones(20))
+# Calls that TensorFlow refuses: the operation, its inputs, its attributes.
+MALFORMED = {
+    "state of another batch": ("LSTMBlockCellGrad", {**CELL, **{key: ones(2, 5) for key in ("i", "f", "o", "ci", "co", "cs_grad", "h_grad")}, "cs": ones(1, 5)},
+                               {"use_peephole": False}),
+    "output of another size": ("MaxPoolGrad", {"orig_input": ones(2, 6, 7, 3), "orig_output": ones(2, 3, 0, 3), "grad": ones(2, 3, 4, 3)},
+                               {"ksize": [1, 2, 3, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}),
+    "translation of rank 2": ("ScaleAndTranslate", {"images": ones(2, 5, 6, 3), "size": np.int32([3, 4]), "scale": ones(2), "translation": ones(2, 1)}, {}),
+    "rounding of another mode": ("QuantizeV2", {"input": ones(3), "min_range": ones(), "max_range": 2 * ones()},
+                                 {"T": tf.qint8, "mode": "MIN_COMBINED", "round_mode": "HALF_TO_EVEN"}),
+    "negative regularizer": ("MatrixSolveLs", {"matrix": ones(4, 3), "rhs": ones(4, 2), "l2_regularizer": np.float64(-1)}, {}),
+    "seed that is not used": ("FractionalAvgPool", {"value": ones(2, 11, 13, 3)}, {"pooling_ratio": [1.0, 1.44, 1.4, 1.0], "seed": 5}),
+    "empty range": ("FakeQuantWithMinMaxArgsGradient", {"gradients": ones(3), "inputs": ones(3)}, {"min": 3.0, "max": 3.0}),
+    "two ellipses": ("StridedSlice", {"input": ones(2), "begin": np.int32([0]), "end": np.int32([1]), "strides": np.int32([1])}, {"ellipsis_mask": 3}),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_calls(name, tmp_path):
+    op, inputs, attrs = MALFORMED[name]
+    with tf.Graph().as_default() as graph:
+        # Their shapes are unknown when the graph is made.
+        hidden = {key: tf.compat.v1.placeholder_with_default(tf.constant(value), None) for key, value in inputs.items()}
+        result = tf.nest.flatten(getattr(R, op)(**hidden, **attrs))[0]
+        tf.identity(tf.cast(result, tf.float32), name="y")
+        with tf.compat.v1.Session(graph=graph) as session, pytest.raises(tf.errors.OpError):
+            session.run("y:0")
+    (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    assert op in tool.refused("predict", tmp_path / "g.pb", "--outputs", "y", "--output", tmp_path / "y.npz", code=1)
+
+
 def plus_nothing(value, zero):
     return tf.identity(value) if value.dtype in (tf.string, tf.bool) else value + tf.cast(zero, value.dtype)
 

@@ -44,8 +44,7 @@ namespace {
 
 // As tf.image.resize: kernels of several pixels, widened by antialiasing where the image gets smaller.
 Tensor resize_by_kernel(const Tensor& x, Size target, const std::string& kernel, bool antialias) {
-  const Tensor size = Tensor::from_vector(
-      std::vector<std::int32_t>{static_cast<std::int32_t>(target.height), static_cast<std::int32_t>(target.width)});
+  const Tensor size = ops::constant_ints({target.height, target.width});
   const Tensor given = ops::cast(ops::slice_axis(ops::shape_of(x), 0, 1, 3), DType::kFloat32);
   const Tensor scale = ops::cast(size, DType::kFloat32) / given;
   return ops::call1("ScaleAndTranslate", {x, size, scale, ops::zeros_like(scale)},
@@ -60,8 +59,7 @@ Tensor resize_images(const Tensor& x, Size target, const std::string& interpolat
   if (antialias && interpolation == "bicubic") return resize_by_kernel(x, target, "keyscubic", true);
   if (interpolation == "nearest") return ops::resize_nearest(x, target.height, target.width);
   if (interpolation == "bilinear") return ops::resize_bilinear(x, target.height, target.width);
-  const Tensor size = Tensor::from_vector(
-      std::vector<std::int32_t>{static_cast<std::int32_t>(target.height), static_cast<std::int32_t>(target.width)});
+  const Tensor size = ops::constant_ints({target.height, target.width});
   if (interpolation == "area") return ops::call1("ResizeArea", {x, size});
   return ops::call1("ResizeBicubic", {x, size}, {{"half_pixel_centers", true}});
 }

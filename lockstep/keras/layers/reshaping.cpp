@@ -62,7 +62,9 @@ class ReshapeLayer : public ConfiguredLayer<ReshapeLayer, ReshapeOptions> {
     if (unknown != target.end()) {
       Shape rest(std::vector<std::int64_t>(x.shape().dims().begin() + 1, x.shape().dims().end()));
       std::int64_t others = 1;
-      for (std::int64_t d : target) others *= d == -1 ? 1 : d;
+      for (std::int64_t d : target) {
+        if (d != -1 && __builtin_mul_overflow(others, d, &others)) misfit(x.shape());
+      }
       if (const auto total = rest.num_elements(); total && others > 0) {
         if (*total % others != 0) misfit(x.shape());
         *unknown = *total / others;
