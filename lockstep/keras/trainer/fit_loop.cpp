@@ -370,8 +370,8 @@ Results Trainer::test(const Batch& batch) {
 Structure Trainer::predict_batch(const Batch& batch) {
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
-  session_->build_for(batch);
   Model* const object = object_overriding(session_->model, &Model::predict_step);
+  build_for_step(*session_, batch, object != nullptr);
   if (!object) return steps_->predict_step(batch);
   return steps_->predict_in_replicas(batch, [object](const Batch& part) { return object->predict_step(part); });
 }

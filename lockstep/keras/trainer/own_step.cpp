@@ -75,7 +75,14 @@ void AllReduceSteps::prepare_metrics(const Batch& batch) {
   const random::PausedGenerators no_draws;
   const Json layers_before = session_.save_layer_metrics();
   session_.run_alone([&] {
-    const Structure y_pred = session_.model(one.x, {.training = false});
+    Structure y_pred;
+    try {
+      y_pred = session_.model(one.x, {.training = false});
+    } catch (const Error&) {
+      // The step calls the model on other values than the batch's; compute_metrics() makes the metrics then.
+      if (session_.strategy) throw;
+      return;
+    }
     session_.compiled->resolve(session_.output_names(), one.y, y_pred);
     if (restored) session_.compiled->restore_metrics(one.y, y_pred, one.sample_weight);
   });
@@ -85,6 +92,7 @@ void AllReduceSteps::prepare_metrics(const Batch& batch) {
 Results AllReduceSteps::compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
   session_.require_compiled("compute_metrics");
   session_.compiled->resolve(session_.output_names(), y, y_pred);
+  if (session_.compiled->has_restored_metrics()) session_.compiled->restore_metrics(y, y_pred, sample_weight);
   session_.compiled->update_metrics(y, y_pred, sample_weight);
   Results results = session_.compiled->results();
   if (session_.loss_tracker) results.front().second = metric_log_value(*session_.loss_tracker);
