@@ -12,21 +12,21 @@ class CustomModel : public keras::Model {
  public:
   using Model::Model;
 
-  keras::Results train_step(const keras::Batch& data) override {
-    const auto& [x, y, sample_weight] = data;
+  keras::Results train_step(const keras::Structure& data) override {
+    const auto& [x, y] = data;
     ls::GradientTape tape;
     const auto y_pred = (*this)(x, {.training = true});
-    const auto loss = compute_loss(x, y, y_pred);
+    const auto loss = compute_loss({.y = y, .y_pred = y_pred});
     const auto trainable_vars = trainable_variables();
     const auto gradients = tape.gradient(loss, trainable_vars);
     optimizer().apply(gradients, trainable_vars);
     return update(loss, y, y_pred);
   }
 
-  keras::Results test_step(const keras::Batch& data) override {
-    const auto& [x, y, sample_weight] = data;
+  keras::Results test_step(const keras::Structure& data) override {
+    const auto& [x, y] = data;
     const auto y_pred = (*this)(x, {.training = false});
-    const auto loss = compute_loss(x, y, y_pred);
+    const auto loss = compute_loss({.y = y, .y_pred = y_pred});
     return update(loss, y, y_pred);
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,20 @@ std::vector<std::tuple<A, B, C>> zip(const std::vector<A>& a, const std::vector<
   std::vector<std::tuple<A, B, C>> items;
   for (std::size_t i = 0; i < std::min({a.size(), b.size(), c.size()}); ++i) items.emplace_back(a[i], b[i], c[i]);
   return items;
+}
+
+// The same of tensors, whose rows are the items, of structures and of other ranges.
+template <typename T>
+concept IsVector = requires(const T& items) {
+  []<typename I>(const std::vector<I>&) {}(items);
+};
+template <typename A, typename B>
+requires(!IsVector<A> || !IsVector<B>) auto zip(const A& a, const B& b) {
+  std::vector<std::pair<std::remove_cvref_t<decltype(*a.begin())>, std::remove_cvref_t<decltype(*b.begin())>>> pairs;
+  auto left = a.begin();
+  auto right = b.begin();
+  for (; !(left == a.end()) && !(right == b.end()); ++left, ++right) pairs.emplace_back(*left, *right);
+  return pairs;
 }
 
 }  // namespace lockstep

@@ -186,6 +186,7 @@ Tensor unsorted_segment_min(const Tensor& data, const Tensor& segment_ids, std::
 struct SortOptions {
   int axis = -1;
   std::string direction = "ASCENDING";  // or "DESCENDING"; InvalidArgument for another word
+  bool stable = false;                  // equal values keep their order in any case
 };
 Tensor sort(const Tensor& x, const SortOptions& options);
 Tensor argsort(const Tensor& x, const SortOptions& options);
@@ -245,6 +246,7 @@ Tensor tensor_scatter_nd_min(const Tensor& x, const Tensor& indices, const Tenso
 
 namespace lockstep {
 using ops::constant;
+using ops::convert_to_tensor;
 // tf.bool and tf.string.
 inline constexpr DType bool_ = DType::kBool;
 inline constexpr DType string = DType::kString;

@@ -114,6 +114,29 @@ Tensor grayscale_to_rgb(const Tensor& images) {
   multiples.back() = 3;
   return ops::tile(images, multiples);
 }
+namespace {
+// The channels times a matrix.
+Tensor mixed(const Tensor& images, std::initializer_list<Values> matrix) {
+  return ops::tensordot(images, Tensor(matrix, images.dtype()), {{-1}, {0}});
+}
+}  // namespace
+Tensor rgb_to_hsv(const Tensor& images) { return ops::call1("RGBToHSV", {images}); }
+Tensor hsv_to_rgb(const Tensor& images) { return ops::call1("HSVToRGB", {images}); }
+// The matrices are TensorFlow's (python/ops/image_ops_impl.py).
+Tensor rgb_to_yuv(const Tensor& images) {
+  return mixed(images,
+               {{0.299, -0.14714119, 0.61497538}, {0.587, -0.28886916, -0.51496512}, {0.114, 0.43601035, -0.10001026}});
+}
+Tensor yuv_to_rgb(const Tensor& images) {
+  return mixed(images, {{1.0, 1.0, 1.0}, {0.0, -0.394642334, 2.03206185}, {1.13988303, -0.58062185, 0.0}});
+}
+Tensor rgb_to_yiq(const Tensor& images) {
+  return mixed(images,
+               {{0.299, 0.59590059, 0.2115}, {0.587, -0.27455667, -0.52273617}, {0.114, -0.32134392, 0.31119955}});
+}
+Tensor yiq_to_rgb(const Tensor& images) {
+  return mixed(images, {{1.0, 1.0, 1.0}, {0.95598634, -0.27201283, -1.10674021}, {0.6208248, -0.64720424, 1.70423049}});
+}
 Tensor flip_left_right(const Tensor& images) {
   return of_batch("flip_left_right", images, [](const Tensor& x) { return ops::reverse(x, {2}); });
 }

@@ -34,6 +34,12 @@ Tensor resize(const Tensor& images, const ShapeArg& size, const ResizeKeywords& 
 Tensor convert_image_dtype(const Tensor& image, DType dtype, bool saturate = false);
 Tensor rgb_to_grayscale(const Tensor& images);
 Tensor grayscale_to_rgb(const Tensor& images);
+Tensor rgb_to_hsv(const Tensor& images);
+Tensor hsv_to_rgb(const Tensor& images);
+Tensor rgb_to_yuv(const Tensor& images);
+Tensor yuv_to_rgb(const Tensor& images);
+Tensor rgb_to_yiq(const Tensor& images);
+Tensor yiq_to_rgb(const Tensor& images);
 Tensor flip_left_right(const Tensor& images);
 Tensor flip_up_down(const Tensor& images);
 Tensor transpose(const Tensor& images);

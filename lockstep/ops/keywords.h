@@ -43,6 +43,25 @@ inline Tensors split(const Tensor& x, const SplitKeywords& keywords) {
                         : split(x, static_cast<const Ints&>(parts), keywords.axis);
 }
 
+// The axes by position: reduce_mean(x, 3, {.keepdims = true}).
+struct KeepdimsKeywords {
+  FieldNamesOnly names_only = {};
+  bool keepdims = false;
+};
+#define LOCKSTEP_REDUCE(function)                                                               \
+  inline Tensor function(const Tensor& x, const Axes& axes, const KeepdimsKeywords& keywords) { \
+    return function(x, AxisKeywords{{}, axes, keywords.keepdims});                              \
+  }
+LOCKSTEP_REDUCE(reduce_sum)
+LOCKSTEP_REDUCE(reduce_mean)
+LOCKSTEP_REDUCE(reduce_max)
+LOCKSTEP_REDUCE(reduce_min)
+LOCKSTEP_REDUCE(reduce_prod)
+LOCKSTEP_REDUCE(reduce_any)
+LOCKSTEP_REDUCE(reduce_all)
+LOCKSTEP_REDUCE(reduce_logsumexp)
+#undef LOCKSTEP_REDUCE
+
 // Of functions that make tensors: zeros({2, 3}, {.dtype = int32}).
 struct DTypeKeywords {
   FieldNamesOnly names_only = {};

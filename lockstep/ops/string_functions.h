@@ -30,6 +30,17 @@ class Text : public Tensor {
       Text(const T& text)
       : Tensor(static_cast<Tensor>(text)) {}
 };
+// Of one text: lower("The end"). Templates, because {"a", "b"} is a tensor.
+#define LOCKSTEP_OF_TEXT(function)                             \
+  template <std::convertible_to<std::string> T>                \
+  Tensor function(const T& text) {                             \
+    return function(Tensor::strings({std::string(text)}, {})); \
+  }
+LOCKSTEP_OF_TEXT(lower)
+LOCKSTEP_OF_TEXT(upper)
+LOCKSTEP_OF_TEXT(strip)
+LOCKSTEP_OF_TEXT(length)
+#undef LOCKSTEP_OF_TEXT
 struct JoinKeywords {
   FieldNamesOnly names_only = {};
   std::string_view separator = "";
@@ -55,6 +66,10 @@ inline Tensor reduce_join(const Tensor& x, const ReduceJoinKeywords& o) {
 Tensor substr(const Tensor& x, const Tensor& pos, const Tensor& len, std::string_view unit = "BYTE");
 Tensor substr(const Tensor& x, int pos, int len, std::string_view unit = "BYTE");
 Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true);
+template <std::convertible_to<std::string> T>
+Tensor regex_replace(const T& text, std::string_view pattern, std::string_view rewrite, bool replace_global = true) {
+  return regex_replace(Tensor::strings({std::string(text)}, {}), pattern, rewrite, replace_global);
+}
 struct SubstrKeywords {
   FieldNamesOnly names_only = {};
   int pos = 0;

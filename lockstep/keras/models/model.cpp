@@ -353,11 +353,18 @@ Sequential::Sequential(std::shared_ptr<SequentialImpl> impl) : Model(std::move(i
 Model Model::from_config(const Json& config) { return Model(functional_from_config(config)); }
 Sequential Sequential::from_config(const Json& config) { return Sequential(sequential_from_config(config)); }
 
-Model as_model(const LayerPtr& layer) {
+ModelPtr Model::behind(const LayerHandle& layer) {
   auto impl = std::dynamic_pointer_cast<ModelImpl>(layer);
   if (!impl)
     throw_invalid_argument(fmt::format("'{}' ({}) is a layer, not a model", layer->name(), layer->class_name()));
-  return Model(std::move(impl));
+  return impl;
 }
+
+void Model::throw_other_class(const std::string& name) const {
+  throw_invalid_argument(fmt::format("get_layer: layer '{}' is of class {}, not of the one asked for", name,
+                                     get_layer(name)->class_name()));
+}
+
+Model as_model(const LayerPtr& layer) { return Model(layer); }
 
 }  // namespace lockstep::keras

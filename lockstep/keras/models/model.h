@@ -46,10 +46,27 @@ struct ModelOptions {
 // All arguments by name: keras::Model({.inputs = x, .outputs = y, .name = "encoder"}).
 struct ModelArguments {
   FieldNamesOnly names_only = {};
-  Structure inputs = {};
-  Structure outputs = {};
+  // A structure that must be given.
+  struct Required : Structure {
+    template <std::convertible_to<Structure> S>
+    Required(const S& structure) : Structure(structure) {}
+    Required(std::initializer_list<Structure> items) : Structure(items) {}
+    Required(std::initializer_list<Structure::Entry> entries) : Structure(entries) {}
+  };
+  Required inputs;
+  Required outputs;
   std::string name = {};
   bool trainable = true;
+};
+
+// Arguments of compute_loss() by name.
+struct LossArguments {
+  FieldNamesOnly names_only = {};
+  Structure x = {};
+  Structure y = {};
+  Structure y_pred = {};
+  Structure sample_weight = {};
+  bool training = true;  // without effect, as in Keras
 };
 
 // A model: copies are the same model. Made from symbolic tensors,
@@ -95,6 +112,9 @@ class Model {
   explicit Model(const ModelArguments& arguments)
       : Model(arguments.inputs, arguments.outputs, {.trainable = arguments.trainable, .name = arguments.name}) {}
   explicit Model(ModelPtr impl);
+  // The model that a layer is: Model(model.get_layer("encoder")). Throws InvalidArgument for other layers.
+  template <std::derived_from<LayerHandle> L>
+  explicit Model(const L& layer) : Model(behind(layer)) {}
   Model(const Model& other);
   Model& operator=(const Model& other);
   virtual ~Model();
@@ -144,6 +164,13 @@ class Model {
   // Throw NotFound, naming the nearest layer, and OutOfRange.
   LayerPtr get_layer(const std::string& name) const;
   LayerPtr get_layer(int index) const;
+  // A layer of a class of one's own, whose members -> reaches. Throws InvalidArgument for a layer of another class.
+  template <std::derived_from<Layer> L>
+  CustomLayer<L> get_layer(const std::string& name) const {
+    auto layer = std::dynamic_pointer_cast<L>(get_layer(name));
+    if (!layer) throw_other_class(name);
+    return CustomLayer<L>(std::move(layer));
+  }
   // Lists, also of one tensor; of subclassed models undefined.
   Structure inputs() const;
   Structure outputs() const;
@@ -266,6 +293,14 @@ class Model {
   virtual Results train_step(const Batch& batch);
   virtual Results test_step(const Batch& batch);
   virtual Structure predict_step(const Batch& batch);
+  // The same of data as Keras gives them to steps: x, or a list of x and y, or of x, y and sample_weight:
+  // const auto& [x, y] = data. A class overrides one of the two.
+  virtual Results train_step(const Structure& data);
+  virtual Results test_step(const Structure& data);
+  virtual Structure predict_step(const Structure& data);
+  Results train_step(std::initializer_list<Structure> data) { return train_step(Structure(data)); }
+  Results test_step(std::initializer_list<Structure> data) { return test_step(Structure(data)); }
+  Structure predict_step(std::initializer_list<Structure> data) { return predict_step(Structure(data)); }
   // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, then those in attributes
   // of the model and of its layers, unless overridden.
   virtual std::vector<metrics::MetricPtr> metrics() const;
@@ -278,6 +313,10 @@ class Model {
   // The compiled losses and the model's own; in a replica its share of them, so that replicas' losses add up.
   virtual Tensor compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
                               const Structure& sample_weight = {}) const;
+  // By name: compute_loss({.y = y, .y_pred = y_pred}).
+  Tensor compute_loss(const LossArguments& arguments) const {
+    return compute_loss(arguments.x, arguments.y, arguments.y_pred, arguments.sample_weight);
+  }
   // Updates the metrics of compile and returns the results, "loss" first.
   virtual Results compute_metrics(const Structure& x, const Structure& y, const Structure& y_pred,
                                   const Structure& sample_weight = {}) const;
@@ -343,6 +382,8 @@ class Model {
   mutable ModelPtr impl_;
 
  private:
+  static ModelPtr behind(const LayerHandle& layer);
+  [[noreturn]] void throw_other_class(const std::string& name) const;
   // Throws FailedPrecondition for a functional model.
   SubclassedImpl& with_attributes(const std::string& attribute) const;
   // The implementation, which an object of a derived class gets when it is first used or copied.
@@ -373,12 +414,15 @@ class Sequential : public Model {
   Sequential(std::initializer_list<SequentialItem> layers, const ModelOptions& options = {})
       : Sequential(std::vector<SequentialItem>(layers), options) {}
   explicit Sequential(const std::vector<SequentialItem>& layers, const ModelOptions& options = {});
+  // Of vectors of layers.
+  template <std::convertible_to<SequentialItem> L>
+  explicit Sequential(const std::vector<L>& layers, const ModelOptions& options = {})
+      : Sequential(std::vector<SequentialItem>(layers.begin(), layers.end()), options) {}
   template <std::convertible_to<std::string> Name>
   Sequential(std::initializer_list<SequentialItem> layers, const Name& name)
       : Sequential(layers, ModelOptions{.name = name}) {}
-  template <std::convertible_to<std::string> Name>
-  Sequential(const std::vector<SequentialItem>& layers, const Name& name)
-      : Sequential(layers, ModelOptions{.name = name}) {}
+  template <std::convertible_to<SequentialItem> L, std::convertible_to<std::string> Name>
+  Sequential(const std::vector<L>& layers, const Name& name) : Sequential(layers, ModelOptions{.name = name}) {}
 
   void add(const SequentialItem& item) const;
   void pop() const;

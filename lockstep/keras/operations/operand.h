@@ -38,6 +38,10 @@ class Operand {
   template <typename T>
   requires(std::convertible_to<const T&, Structure> && !std::is_arithmetic_v<T>) Operand(const T& value)
       : Operand(Structure(value), 0) {}
+  // Numbers: one_hot(actions, 4) of a std::vector<int>.
+  template <typename T>
+  requires std::is_arithmetic_v<T> Operand(const std::vector<T>& numbers)
+      : Operand(Structure(Tensor::from_vector(numbers)), 0) {}
   Operand(const Leaves& leaves) : Operand(ListItem(leaves), 0) {}
   Operand(std::initializer_list<ListItem> items) : Operand(Structure::list({items.begin(), items.end()}), 0) {}
   Operand(std::initializer_list<Values> values) : Operand(Structure(Tensor(values)), 0) {}
@@ -85,10 +89,17 @@ class OpArgument {
   OpArgument(const std::vector<T>& value) : value_(std::vector<std::int64_t>(value.begin(), value.end())) {}
   OpArgument(std::initializer_list<ArgumentItem> items);
   OpArgument(Json value) : value_(std::move(value)) {}
+  // One integer or a vector of them: ops::shape(x)[0]. Throws InvalidArgument for other tensors and symbolic ones.
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) OpArgument(const T& integers) {
+    set(static_cast<Tensor>(integers));
+  }
 
   const Json& value() const { return value_; }
 
  private:
+  void set(const Tensor& integers);
+
   Json value_;
 };
 

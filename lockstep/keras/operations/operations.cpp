@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep::keras_ops {
 
@@ -18,6 +19,17 @@ std::int64_t ArgumentItem::known_extent(const Tensor& extent) {
   if (found.known() == kUnknownDim)
     throw_invalid_argument("an argument in a list must be known, found a tensor without a value");
   return found.known();
+}
+
+void OpArgument::set(const Tensor& integers) {
+  if (!integers.is_value() || !is_integer(integers.dtype()) || integers.rank() > 1) {
+    throw_invalid_argument(
+        fmt::format("invalid argument: found a {} tensor of shape {}, expected integers whose "
+                    "values are known",
+                    dtype_name(integers.dtype()), integers.shape().to_string()));
+  }
+  const auto numbers = ops::cast(integers, DType::kInt64).to_vector<std::int64_t>();
+  value_ = integers.rank() == 0 ? Json(numbers[0]) : Json(numbers);
 }
 
 OpArgument::OpArgument(std::initializer_list<ArgumentItem> items) : value_(Json::array()) {

@@ -55,6 +55,7 @@ class PyDataset {
   bool use_multiprocessing;
   int max_queue_size;
 };
+using Sequence = PyDataset;
 
 namespace experimental {
 

@@ -15,6 +15,7 @@
 #include "lockstep/keras/trainer/overrides_internal.h"
 #include "lockstep/keras/trainer/step_runner_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/keras/utils.h"
 #include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/random/seeds.h"
 
@@ -335,6 +336,24 @@ void Trainer::restore(Loop& loop, TrainingState state) {
 }
 
 namespace {
+// A step in the form that the class of `object` overrides.
+template <typename Result>
+Result step_of(Model& object, const Batch& batch, Result (Model::*of_data)(const Structure&),
+               Result (Model::*of_batch)(const Batch&)) {
+  static const Model plain{ModelPtr()};
+  if (!overrides(object, plain, of_data)) return (object.*of_batch)(batch);
+  return (object.*of_data)(utils::pack_x_y_sample_weight(batch.x, batch.y, batch.sample_weight));
+}
+
+using StepOfBatch = Results (Model::*)(const Batch&);
+using StepOfData = Results (Model::*)(const Structure&);
+using PredictionOfBatch = Structure (Model::*)(const Batch&);
+using PredictionOfData = Structure (Model::*)(const Structure&);
+constexpr StepOfBatch kTrainBatch = &Model::train_step, kTestBatch = &Model::test_step;
+constexpr StepOfData kTrainData = &Model::train_step, kTestData = &Model::test_step;
+constexpr PredictionOfBatch kPredictBatch = &Model::predict_step;
+constexpr PredictionOfData kPredictData = &Model::predict_step;
+
 // A user-defined step may take batches on which the model itself cannot be called; it makes the variables then.
 void build_for_step(TrainingSession& session, const Batch& batch, bool own_step) {
   try {
@@ -348,32 +367,37 @@ void build_for_step(TrainingSession& session, const Batch& batch, bool own_step)
 Results Trainer::train(const Batch& batch) {
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
-  build_for_step(*session_, batch, object_overriding(session_->model, &Model::train_step) != nullptr);
+  build_for_step(*session_, batch, object_overriding(session_->model, kTrainBatch, kTrainData) != nullptr);
   Model* const object =
-      object_overriding(session_->model, &Model::train_step, &Model::compute_loss, &Model::compute_metrics);
+      object_overriding(session_->model, kTrainBatch, kTrainData, kComputeLoss, &Model::compute_metrics);
   if (!object && !session_->optimizer->has_own_apply()) return steps_->train_step(batch);
   return steps_->run_in_replicas(
-      batch, [&](const Batch& part) { return object ? object->train_step(part) : steps_->train_step(part); }, true);
+      batch,
+      [&](const Batch& part) {
+        return object ? step_of(*object, part, kTrainData, kTrainBatch) : steps_->train_step(part);
+      },
+      true);
 }
 
 Results Trainer::test(const Batch& batch) {
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
-  build_for_step(*session_, batch, object_overriding(session_->model, &Model::test_step) != nullptr);
+  build_for_step(*session_, batch, object_overriding(session_->model, kTestBatch, kTestData) != nullptr);
   Model* const object =
-      object_overriding(session_->model, &Model::test_step, &Model::compute_loss, &Model::compute_metrics);
+      object_overriding(session_->model, kTestBatch, kTestData, kComputeLoss, &Model::compute_metrics);
   if (!object) return steps_->test_step(batch);
   return steps_->run_in_replicas(
-      batch, [object](const Batch& part) { return object->test_step(part); }, false);
+      batch, [object](const Batch& part) { return step_of(*object, part, kTestData, kTestBatch); }, false);
 }
 
 Structure Trainer::predict_batch(const Batch& batch) {
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
-  Model* const object = object_overriding(session_->model, &Model::predict_step);
+  Model* const object = object_overriding(session_->model, kPredictBatch, kPredictData);
   build_for_step(*session_, batch, object != nullptr);
   if (!object) return steps_->predict_step(batch);
-  return steps_->predict_in_replicas(batch, [object](const Batch& part) { return object->predict_step(part); });
+  return steps_->predict_in_replicas(
+      batch, [object](const Batch& part) { return step_of(*object, part, kPredictData, kPredictBatch); });
 }
 
 }  // namespace lockstep::keras

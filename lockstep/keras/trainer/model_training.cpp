@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/models/model.h"
+#include "lockstep/keras/utils.h"
 
 namespace lockstep::keras {
 
@@ -72,6 +73,9 @@ Model::StopTraining& Model::StopTraining::operator=(bool stop) {
 Model::StopTraining::operator bool() const { return model_->trainer().stop_training; }
 void Callback::request_stop() const { trainer().stop_training = true; }
 
+Results Model::train_step(const Structure& data) { return train_step(utils::unpack_x_y_sample_weight(data)); }
+Results Model::test_step(const Structure& data) { return test_step(utils::unpack_x_y_sample_weight(data)); }
+Structure Model::predict_step(const Structure& data) { return predict_step(utils::unpack_x_y_sample_weight(data)); }
 Results Model::train_step(const Batch& batch) { return trainer().train_step(batch); }
 Results Model::test_step(const Batch& batch) { return trainer().test_step(batch); }
 Structure Model::predict_step(const Batch& batch) { return trainer().predict_step(batch); }

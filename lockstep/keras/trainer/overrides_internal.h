@@ -6,6 +6,10 @@
 
 namespace lockstep::keras {
 
+// compute_loss(), which has a form by name too.
+inline constexpr Tensor (Model::*kComputeLoss)(const Structure&, const Structure&, const Structure&,
+                                               const Structure&) const = &Model::compute_loss;
+
 // The model's object, where its class overrides one of the member functions; else null.
 template <typename... Member>
 Model* object_overriding(const ModelImpl& model, Member... member) {

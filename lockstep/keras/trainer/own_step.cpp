@@ -113,7 +113,7 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
   if (training) tape.emplace();
   const Structure y_pred = session_.model(batch.x, {.training = training});
   session_.compiled->resolve(session_.output_names(), batch.y, y_pred);
-  const Model* const own_loss = object_overriding(session_.model, &Model::compute_loss);
+  const Model* const own_loss = object_overriding(session_.model, kComputeLoss);
   const Tensor loss = own_loss ? own_loss->compute_loss(batch.x, batch.y, y_pred, batch.sample_weight)
                                : compute_loss(batch.y, y_pred, batch.sample_weight);
   if (training) {
