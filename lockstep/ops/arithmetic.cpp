@@ -208,11 +208,29 @@ at::Tensor float_to_int_in_packets(const at::Tensor& x, at::ScalarType to) {
   return at::cat({whole.to(at::kLong), rest.to(at::kLong)}).to(to).view(x.sizes());
 }
 
-at::Tensor truncate_float(const at::Tensor& x, at::ScalarType to) {
-  const at::Tensor y = x.to(to), back = y.to(x.scalar_type());
-  // Rounded away from zero: one step back.
-  const at::Tensor over = at::logical_or(at::abs(back) > at::abs(x), at::logical_and(at::isinf(back), at::isfinite(x)));
-  return at::where(over, at::nextafter(y.to(at::kFloat), at::zeros({}, at::kFloat)).to(to), y);
+// How many bits of the mantissa a cast to a shorter type drops; 0 for others.
+int dropped_bits(at::ScalarType from, at::ScalarType to) {
+  const auto mantissa = [](at::ScalarType type) {
+    switch (type) {
+      case at::kDouble: return 52;
+      case at::kFloat: return 23;
+      case at::kHalf: return 10;
+      case at::kBFloat16: return 7;
+      default: return 0;
+    }
+  };
+  if (from == at::kDouble && to == at::kBFloat16) return 0;  // TensorFlow rounds
+  if (mantissa(to) == 0 || (from != at::kDouble && from != at::kFloat)) return 0;
+  return std::max(mantissa(from) - mantissa(to), 0);
+}
+
+// The bits are set to zero before the cast, which then has nothing to round.
+at::Tensor without_low_bits(const at::Tensor& x, int bits) {
+  const at::ScalarType whole = x.scalar_type() == at::kDouble ? at::kLong : at::kInt;
+  const at::Tensor given = x.detach();
+  const at::Tensor cut = at::bitwise_and(given.view(whole), -(std::int64_t{1} << bits)).view(x.scalar_type());
+  const at::Tensor same = at::logical_or(cut == given, at::isfinite(given).logical_not());
+  return x + at::where(same, at::full({}, -0.0, given.options()), cut - given);  // adding -0 changes nothing
 }
 
 at::Tensor cast_to(const at::Tensor& x, at::ScalarType to, bool truncate) {
@@ -221,12 +239,7 @@ at::Tensor cast_to(const at::Tensor& x, at::ScalarType to, bool truncate) {
   if (at::isComplexType(from) && !at::isComplexType(to)) return cast_to(at::real(x), to, truncate);
   if (to == at::kBool) return widen(x).ne(0);
   if (at::isFloatingType(from) && at::isIntegralType(to, false)) return float_to_int_in_packets(x, to);
-  if (truncate && to == at::kFloat && from == at::kDouble) return truncate_float(x, to);
-  if (truncate && from == at::kFloat && to == at::kBFloat16) {
-    return at::bitwise_and(x.detach().view(at::kInt), static_cast<std::int64_t>(0xFFFF0000) - 0x100000000)
-        .view(at::kFloat)
-        .to(to);
-  }
+  if (const int bits = truncate ? dropped_bits(from, to) : 0; bits > 0) return without_low_bits(x, bits).to(to);
   return x.to(to);
 }
 

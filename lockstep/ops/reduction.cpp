@@ -39,11 +39,15 @@ void add_reduction(Table& table, std::string_view name, Reduce reduce) {
     return one(narrow_to(reduce(widen(x), axes, call.attr<bool>("keep_dims")), x.scalar_type()));
   });
 }
+bool is_int(const at::Tensor& x) { return at::isIntegralType(x.scalar_type(), false); }
+
 // Without axes the magnitude of each value.
 Tensors euclidean_norm(const Call& call) {
   const at::Tensor x = widen(in(call, 0)), squares = has_complex(x) ? x * at::conj(x) : x * x;
   const Ints axes = whole_axes(ints_in(call, 1), x.dim());
-  const at::Tensor total = axes.empty() ? squares : squares.sum(axes, call.attr<bool>("keep_dims"), x.scalar_type());
+  at::Tensor total = axes.empty() ? squares : squares.sum(axes, call.attr<bool>("keep_dims"), x.scalar_type());
+  // The sum of unsigned integers overflows in their own type, as in TensorFlow.
+  if (in(call, 0).scalar_type() != x.scalar_type() && is_int(x)) total = widen(total.to(in(call, 0).scalar_type()));
   return one(narrow_to(at::sqrt(total), in(call, 0).scalar_type()));
 }
 // A reduction that chooses one of the values.
@@ -55,8 +59,6 @@ void add_choice(Table& table, std::string_view name, Reduce reduce) {
     return one(from_ordered(reduce(ordered(x), axes, call.attr<bool>("keep_dims")), x.scalar_type()));
   });
 }
-
-bool is_int(const at::Tensor& x) { return at::isIntegralType(x.scalar_type(), false); }
 
 at::Tensor sum(const at::Tensor& x, const Ints& axes, bool keep) { return x.sum(axes, keep, x.scalar_type()); }
 

@@ -81,7 +81,9 @@ def corners():
            "roots": R.MatrixSquareRoot(input=[[[-1., 0.], [0., 4.]], [[4., 1.], [0., 9.]]]),
            "below": R.LowerBound(sorted_inputs=[x], values=[[np.nan, 0., 9.]]), "above": R.UpperBound(sorted_inputs=[x], values=[[np.nan, 0., 9.]]),
            "rounded": R.Round(x=[3, -4]), "line": R.LinSpace(start=-np.inf, stop=1e10, num=4), "point": R.LinSpace(start=2., stop=5., num=1),
-           "args_grad": R.FakeQuantWithMinMaxArgsGradient(gradients=[np.inf, 1., np.nan], inputs=[9., 1., -9.])}
+           "args_grad": R.FakeQuantWithMinMaxArgsGradient(gradients=[np.inf, 1., np.nan], inputs=[9., 1., -9.]),
+           "cut_half": R.Cast(x=x * 1.234, DstT=tf.half, Truncate=True), "cut_double": R.Cast(x=tf.cast(x, tf.float64) / 7, DstT=tf.half, Truncate=True),
+           "cut_float": R.Cast(x=tf.cast(x, tf.float64) / 7, DstT=tf.float32, Truncate=True), "short_norm": R.EuclideanNorm(input=tf.constant([[9000, 300], [2, 3]], tf.uint16), axis=[1])}
     for low, high in ((1., 2.), (-3., -1.), (-.45, 1.7)):
         args, key = dict(min=low, max=high), str(low)[0] + str(high)[0]
         out[f"args_{key}"] = R.FakeQuantWithMinMaxArgs(inputs=x, **args)
