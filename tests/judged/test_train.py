@@ -143,26 +143,31 @@ def two_headed(rng):
     return model
 
 
-@pytest.mark.parametrize("form", ["list", "dict", "one"])
+# "names": Keras gives the weights of losses in a list in the order of their names, which is not that of the outputs.
+@pytest.mark.parametrize("form", ["list", "dict", "one", "names"])
 def test_several_outputs(form, tmp_path, request):
     rng = tool.generator(request.node.name)
     model = two_headed(rng)
+    if form == "names":
+        model = keras.Model(model.inputs, model.outputs[::-1])
     loss = {"list": ["mse", "categorical_crossentropy"], "dict": {"second": "categorical_crossentropy", "first": "mae"},
-            "one": "mse"}[form]
+            "one": "mse", "names": ["categorical_crossentropy", "mse"]}[form]
     options = {"list": dict(loss_weights=[0.5, 2.0], metrics=[["mae"], ["accuracy"]]),
-               "dict": dict(metrics={"second": ["accuracy"]}), "one": {}}[form]
+               "dict": dict(metrics={"second": ["accuracy"]}), "one": {},
+               "names": dict(loss_weights={"second": 0.3, "first": 2.0})}[form]
     model.compile(optimizer=table.OPTIMIZERS["adam"](), loss=loss, **options)
     model.save(tmp_path / "start.keras")
     a, b = rng.normal(0, 1, (ROWS, 4)).astype("float32"), rng.normal(0, 1, (ROWS, 3)).astype("float32")
     y1, y2 = table.targets(rng, "real", ROWS, 2), table.targets(rng, "onehot", ROWS, 3)
     np.savez(tmp_path / "d.npz", x_a=a, x_b=b, y_first=y1, y_second=y2)
+    targets = [y2, y1] if form == "names" else [y1, y2]
     tool.ok("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
             "--save", tmp_path / "ours.keras", "--history", tmp_path / "h.json")
-    theirs = answers.fit(model, [a, b], [y1, y2], epochs=2, batch_size=8)
+    theirs = answers.fit(model, [a, b], targets, epochs=2, batch_size=8)
     compare(keras.models.load_model(tmp_path / "ours.keras"), model)
     tool.assert_history(tool.load_history(tmp_path / "h.json"), theirs)
     out = tool.ok("evaluate", tmp_path / "ours.keras", "--data", tmp_path / "d.npz", "--batch-size", 8, "--json")
-    expected = answers.evaluate(model, [a, b], [y1, y2], batch_size=8)
+    expected = answers.evaluate(model, [a, b], targets, batch_size=8)
     tool.assert_history({k: [v] for k, v in sorted(tool.json.loads(out).items())}, {k: [v] for k, v in sorted(expected.items())})
 
 

@@ -54,7 +54,8 @@ Tensor resize_by_kernel(const Tensor& x, Size target, const std::string& kernel,
 }  // namespace
 
 Tensor resize_images(const Tensor& x, Size target, const std::string& interpolation, bool antialias) {
-  if (interpolation.starts_with("lanczos")) return resize_by_kernel(x, target, interpolation, antialias);
+  if (interpolation.starts_with("lanczos") || interpolation == "gaussian" || interpolation == "mitchellcubic")
+    return resize_by_kernel(x, target, interpolation, antialias);
   if (antialias && interpolation == "bilinear") return resize_by_kernel(x, target, "triangle", true);
   if (antialias && interpolation == "bicubic") return resize_by_kernel(x, target, "keyscubic", true);
   if (interpolation == "nearest") return ops::resize_nearest(x, target.height, target.width);
@@ -163,7 +164,9 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
     v("data_format", o.data_format);
   }
   explicit ResizingLayer(ResizingOptions options) : ImageLayer(std::move(options)) {
-    normalize_choice(options_.interpolation, {"bilinear", "nearest", "lanczos3", "lanczos5", "bicubic", "area"},
+    // The last two are Keras 2's.
+    normalize_choice(options_.interpolation,
+                     {"bilinear", "nearest", "lanczos3", "lanczos5", "bicubic", "area", "gaussian", "mitchellcubic"},
                      who() + ": interpolation");
     normalize_choice(options_.fill_mode, {"constant"}, who() + ": fill_mode");
     if (options_.crop_to_aspect_ratio && options_.pad_to_aspect_ratio) {

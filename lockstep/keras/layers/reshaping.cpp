@@ -277,7 +277,9 @@ class UpSamplingLayer : public ConfiguredLayer<Derived, UpSamplingOptions> {
     const std::string who = fmt::format("{} '{}'", Derived::kClass, this->name());
     normalize_window(o.size, kRank, 1, who + ": size");
     normalize_data_format(o.data_format, who + ": data_format");
-    normalize_choice(o.interpolation, {"nearest", "bilinear", "bicubic", "lanczos3", "lanczos5", "area"},
+    // The last two are Keras 2's.
+    normalize_choice(o.interpolation,
+                     {"nearest", "bilinear", "bicubic", "lanczos3", "lanczos5", "area", "gaussian", "mitchellcubic"},
                      who + ": interpolation");
   }
   std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = kRank + 2}}; }

@@ -1,6 +1,7 @@
 #include "lockstep/keras/trainer/compiled.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -81,6 +82,15 @@ double weight_of(const Json& weights, std::size_t output, const std::vector<std:
   return weights.contains(names[output]) ? weights[names[output]].get<double>() : 1.0;
 }
 
+// Keras 3 gives weights by name to a list of losses in the order of the names, whichever outputs these are.
+Json weights_of_list(const Json& weights) {
+  std::map<std::string, Json> by_name;
+  for (const auto& [name, value] : weights.items()) by_name[name] = value;
+  Json out = Json::array();
+  for (const auto& [name, value] : by_name) out.push_back(value);
+  return out;
+}
+
 // The leaf of `leaves` that belongs to an output; one leaf serves all.
 Tensor leaf_for(const Tensors& leaves, std::size_t output) {
   if (leaves.empty()) return {};
@@ -100,7 +110,8 @@ void Compiled::resolve_losses(const std::vector<std::string>& names) {
     }
   }
   const auto items = per_output(options_.loss, names, "loss", true);
-  losses::LossPtr shared;
+  const bool by_order = options_.loss_weights.is_object() && options_.loss.is_list() && model_.keras_version() > 2;
+  const Json weights = by_order ? weights_of_list(options_.loss_weights) : options_.loss_weights;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!items[i] || items[i]->empty()) continue;
     losses::LossPtr loss;
@@ -112,7 +123,7 @@ void Compiled::resolve_losses(const std::vector<std::string>& names) {
       throw_invalid_argument(
           fmt::format("compile: invalid loss: output '{}' has several losses, expected one", names[i]));
     }
-    losses_.push_back({i, std::move(loss), weight_of(options_.loss_weights, i, names)});
+    losses_.push_back({i, std::move(loss), weight_of(weights, i, names)});
   }
 }
 
