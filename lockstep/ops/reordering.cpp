@@ -156,6 +156,10 @@ Tensors ensure_shape(const Call& call) {
 Tensors matrix_band_part(const Call& call) {
   const at::Tensor& x = in(call, 0);
   const std::int64_t lower = int_in(call, 1), upper = int_in(call, 2);
+  // Negative numbers keep all.
+  if (lower > x.size(-2) || upper > x.size(-1))
+    throw_invalid_argument(fmt::format("invalid num_lower {} or num_upper {}: matrices have {} rows and {} columns",
+                                       lower, upper, x.size(-2), x.size(-1)));
   const at::Tensor rows = at::arange(x.size(-2)).unsqueeze(1), columns = at::arange(x.size(-1)).unsqueeze(0);
   const at::Tensor below = rows - columns;
   at::Tensor keep = at::ones(below.sizes(), at::kBool);

@@ -31,10 +31,18 @@ struct Scratch {
 };
 thread_local Scratch t_scratch;
 
-// A graph may connect an output to an input of another dtype, which the operation's own kernel reports.
+// A graph may connect an output to an input of another dtype or rank, which the operation's own kernel reports.
 bool has_declared_types(const SmallInstruction& instruction, const SmallFrame& frame) {
   for (std::size_t i = 0; i < instruction.operands.size(); ++i) {
     if (instruction.in(frame, i).dtype != instruction.operand_types[i]) return false;
+  }
+  for (std::size_t i = 0; i < instruction.limits.size(); ++i) {
+    const InputLimit& limit = instruction.limits[i];
+    const SmallValue& value = instruction.in(frame, i);
+    if (value.rank < limit.min_rank || value.rank > limit.max_rank) return false;
+    if (limit.same_shape_as < 0) continue;
+    const SmallValue& other = instruction.in(frame, static_cast<std::size_t>(limit.same_shape_as));
+    if (!std::ranges::equal(value.shape(), other.shape())) return false;
   }
   return true;
 }
@@ -112,6 +120,7 @@ int SmallProgram::add_instruction(const Op& op, const Attrs& attrs, std::span<co
   }
   instruction.operands = std::move(operands);
   instruction.operand_types.assign(input_types.begin(), input_types.end());
+  if (op.signature->inputs.size() == instruction.operands.size()) instruction.limits = input_limits(*op.signature);
   instruction.output = num_values_;
   instruction.num_outputs = num_outputs;
   num_values_ += num_outputs;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/op.h"
 
 namespace lockstep::ops {
@@ -61,6 +62,7 @@ struct SmallInstruction {
   SmallKernel kernel = nullptr;
   std::vector<int> operands;         // numbers of values; ~i for constant i
   std::vector<DType> operand_types;  // as the signature has them
+  std::span<const InputLimit> limits;  // of each operand, or none; where no argument is a list
   int output = 0;                    // number of the first output
   int num_outputs = 1;
   DType dtype = DType::kInvalid;      // of the outputs

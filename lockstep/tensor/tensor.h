@@ -89,6 +89,16 @@ class TensorRows;
 class Tensor {
  public:
   Tensor() = default;  // undefined: "no tensor", e.g. an absent mask
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  // `x[0] = y` would change nothing, and does not compile: as in TensorFlow, tensors are immutable.
+  template <typename Result = void>
+  Result operator=(const Tensor&) && {
+    static_assert(!std::is_void_v<Result>,
+                  "tensors are immutable: a part of one cannot be assigned to; use x = ops::tensor_scatter_nd_update(x, ...)");
+  }
 
   // tf.constant of a list: {1, 2} is int32 (int64 of 64-bit integers), {1.5, 2} float32, {true, false} bool, {"a"} a
   // string tensor; or of the given dtype. Throws InvalidArgument for lists of different lengths.
