@@ -60,10 +60,10 @@ using SmallKernel = bool (*)(const SmallInstruction& instruction, SmallFrame& fr
 
 struct SmallInstruction {
   SmallKernel kernel = nullptr;
-  std::vector<int> operands;         // numbers of values; ~i for constant i
-  std::vector<DType> operand_types;  // as the signature has them
+  std::vector<int> operands;           // numbers of values; ~i for constant i
+  std::vector<DType> operand_types;    // as the signature has them
   std::span<const InputLimit> limits;  // of each operand, or none; where no argument is a list
-  int output = 0;                    // number of the first output
+  int output = 0;                      // number of the first output
   int num_outputs = 1;
   DType dtype = DType::kInvalid;      // of the outputs
   std::vector<std::int64_t> numbers;  // from the attributes, as the kernel needs them

@@ -96,8 +96,9 @@ class Tensor {
   // `x[0] = y` would change nothing, and does not compile: as in TensorFlow, tensors are immutable.
   template <typename Result = void>
   Result operator=(const Tensor&) && {
-    static_assert(!std::is_void_v<Result>,
-                  "tensors are immutable: a part of one cannot be assigned to; use x = ops::tensor_scatter_nd_update(x, ...)");
+    static_assert(
+        !std::is_void_v<Result>,
+        "tensors are immutable: a part of one cannot be assigned to; use x = ops::tensor_scatter_nd_update(x, ...)");
   }
 
   // tf.constant of a list: {1, 2} is int32 (int64 of 64-bit integers), {1.5, 2} float32, {true, false} bool, {"a"} a
