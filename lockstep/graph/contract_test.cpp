@@ -156,6 +156,15 @@ TEST(RunLimits, TimeEndsManyCalls) {
   EXPECT_NE(error.message().find("[node '"), std::string::npos) << error.message();
 }
 
+TEST(RunLimits, DefaultTimeIsThatOfTheCpu) {
+  EXPECT_TRUE(RunBudget::is_over(5, true, 5.1, 0.1));
+  EXPECT_FALSE(RunBudget::is_over(5, true, 4.9, 9.8));
+  EXPECT_FALSE(RunBudget::is_over(5, false, 5.1, 0.1));  // on a busy machine
+  EXPECT_FALSE(RunBudget::is_over(5, false, 4.9, 9.8));  // on two cores
+  EXPECT_TRUE(RunBudget::is_over(5, false, 5.1, 5.1));
+  EXPECT_TRUE(RunBudget::is_over(5, false, 60.1, 0.1));  // it waits
+}
+
 TEST(RunLimits, WatchdogReportsAnOperationThatTakesTooLong) {
   const std::string node = "slow";
   RunBudget budget({.max_seconds = 0.3}, 0);

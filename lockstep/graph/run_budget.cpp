@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::int64_t kMemory = std::int64_t{3} << 29, kMemoryOfByte = 64;
 constexpr double kSeconds = 5, kSecondsOfByte = 1e-6;
-constexpr int kMaxDepth = 1000;  // the stack of a thread holds some thousand
+constexpr double kWaiting = 12;         // how many times longer a run may wait than compute
+constexpr double kCheckInterval = 0.1;  // seconds between two looks at the CPU's time
+constexpr int kMaxDepth = 1000;         // the stack of a thread holds some thousand
 
 void check(const RunLimits& limits) {
   if (limits.max_memory < 0 || !(limits.max_seconds >= 0) || limits.max_iterations < 0 || limits.max_depth < 1 ||
@@ -37,6 +39,12 @@ std::mutex& limits_mutex() {
 RunLimits& limits_of_process() {
   static RunLimits limits;
   return limits;
+}
+
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 // The timed runs of this process.
@@ -72,9 +80,14 @@ std::int64_t default_memory(std::int64_t held) {
 RunBudget::RunBudget(const RunLimits& limits, std::int64_t held)
     : max_iterations_(limits.max_iterations), max_depth_(limits.max_depth) {
   check(limits);
-  seconds_ = limits.max_seconds != 0 ? limits.max_seconds : kSeconds + kSecondsOfByte * static_cast<double>(held);
+  given_ = limits.max_seconds != 0;
+  seconds_ = given_ ? limits.max_seconds : kSeconds + kSecondsOfByte * static_cast<double>(held);
   timed_ = std::isfinite(seconds_);
-  deadline_ = timed_ ? now() + seconds_ : 0;
+  if (timed_) {
+    begin_ = now();
+    next_check_ = begin_ + seconds_;
+    if (!given_) begin_cpu_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  }
   const std::int64_t bytes = limits.max_memory != 0 ? limits.max_memory : default_memory(held);
   if (bytes != std::numeric_limits<std::int64_t>::max() && !ops::MemoryLimit::active()) memory_.emplace(bytes);
   if (timed_) {
@@ -89,21 +102,29 @@ RunBudget::~RunBudget() {
   runs().budgets.erase(this);
 }
 
-double RunBudget::now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+double RunBudget::now() { return seconds_of(CLOCK_MONOTONIC_COARSE); }
+
+bool RunBudget::is_over(double seconds, bool given, double wall, double cpu) {
+  return wall > seconds && (given || cpu > seconds || wall > kWaiting * seconds);
+}
+
+bool RunBudget::is_over(double grace) const {
+  const double cpu = given_ ? 0 : seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_;
+  return is_over(seconds_ + grace, given_, now() - begin_, cpu);
+}
+
+void RunBudget::check_clocks() {
+  if (is_over(0)) throw_error(Code::kDeadlineExceeded, late());
+  next_check_ = now() + kCheckInterval;
 }
 
 std::string RunBudget::late() const {
   return fmt::format("the run took more than {:g} s; raise max_seconds (--max-seconds) if it needs more", seconds_);
 }
 
-void RunBudget::throw_late() const { throw_error(Code::kDeadlineExceeded, late()); }
-
 std::optional<std::string> RunBudget::overdue(double grace) const {
   const std::string* node = node_.load(std::memory_order_acquire);
-  if (node == nullptr || now() <= deadline_ + grace) return std::nullopt;
+  if (node == nullptr || !is_over(grace)) return std::nullopt;
   return fmt::format("{} [node '{}']", late(), *node);
 }
 

@@ -13,7 +13,8 @@ struct RunLimits {
   // Bytes of the tensors that exist at one time in host memory, without constants and variables. 0: 1.5 GiB and 64
   // times the bytes of the inputs and of the model's files.
   std::int64_t max_memory = 0;
-  // Wall-clock time. 0: 5 s, and 1 s more for each megabyte of inputs and files.
+  // Wall-clock time. 0: 5 s, and 1 s more for each megabyte of inputs and files, of CPU time of this process (or 12
+  // times as much wall-clock time, for a run that waits).
   double max_seconds = 0;
   // Iterations of all loops of the run together.
   std::int64_t max_iterations = 1'000'000;
