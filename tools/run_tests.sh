@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests of a finished build in four lanes, which fill two cores: many cases wait for processes or time-outs. The C++
-# tests begin the last lane; the judged tests run in all, and each lane takes the next group of cases that no other has taken
+# Runs the tests of a finished build in three lanes, which fill two cores: many cases wait for processes or time-outs. The C++
+# tests begin the third lane; the judged tests run in all, and each lane takes the next group of cases that no other has taken
 # (tests/judged/conftest.py).
 # Reports go to build/test-results. Arguments go to pytest. LOCKSTEP_SANITIZED names a second build folder, with sanitizers, whose
 # tests of the folders that read files and run graphs are run too.
@@ -38,24 +38,20 @@ programs_first() {
     ctest --test-dir "$LOCKSTEP_SANITIZED" --output-on-failure --no-tests=error -R '^(base|io|formats|ops|graph)_tests$' \
       --output-junit "$results/sanitized.xml" || ok=1
   fi
-  judged 4 "$@" || ok=1
+  judged 3 "$@" || ok=1
   return $ok
 }
 
 failed=0
-judged 2 "$@" > "$results/2.log" 2>&1 &
-lanes=$!
-judged 3 "$@" > "$results/3.log" 2>&1 &
-lanes="$lanes $!"
-programs_first "$@" > "$results/4.log" 2>&1 &
-lanes="$lanes $!"
-# shellcheck disable=SC2086
-trap 'kill $lanes 2>/dev/null || true; [ -z "$scratch" ] || rm -rf "$scratch"' EXIT
+judged 2 "$@" > "$results/second.log" 2>&1 &
+second=$!
+programs_first "$@" > "$results/third.log" 2>&1 &
+third=$!
+trap 'kill $second $third 2>/dev/null || true; [ -z "$scratch" ] || rm -rf "$scratch"' EXIT
 judged 1 "$@" || failed=1
-for lane in $lanes; do
-  wait "$lane" || failed=1
-done
-cat "$results/2.log" "$results/3.log" "$results/4.log"
-"$venv/bin/python" tools/count_tests.py "$results" --pytest judged.1 judged.2 judged.3 judged.4 ${LOCKSTEP_SANITIZED:+--programs sanitized} \
+wait $second || failed=1
+wait $third || failed=1
+cat "$results/second.log" "$results/third.log"
+"$venv/bin/python" tools/count_tests.py "$results" --pytest judged.1 judged.2 judged.3 ${LOCKSTEP_SANITIZED:+--programs sanitized} \
   --allowed-skips tests/allowed_skips.txt || failed=1
 exit $failed
