@@ -3,25 +3,19 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <string>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "lockstep/base/clock_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
 #include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/report_internal.h"
 
 namespace lockstep::cli {
 namespace {
-
-double now(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 // Of a file, or of all files of a folder; 0 for what does not exist.
 double bytes_of(const std::string& path) {
@@ -63,8 +57,8 @@ double most_seconds(const keras::Model& model, const std::vector<Tensor>& inputs
 TimeLimit::TimeLimit(const Arguments& arguments)
     : loading_(seconds_to_load(arguments)),
       allowed_(loading_),
-      wall_(now(CLOCK_MONOTONIC)),
-      cpu_(now(CLOCK_PROCESS_CPUTIME_ID)) {
+      wall_(seconds_of(CLOCK_MONOTONIC)),
+      cpu_(seconds_of(CLOCK_PROCESS_CPUTIME_ID)) {
   if (const auto given = arguments.maybe("--max-seconds")) given_ = parse_seconds("--max-seconds", *given);
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
@@ -77,15 +71,15 @@ void TimeLimit::allow(double seconds) {
 void TimeLimit::restart() {
   const std::lock_guard lock(mutex_);
   allowed_ = loading_;
-  wall_ = now(CLOCK_MONOTONIC);
-  cpu_ = now(CLOCK_PROCESS_CPUTIME_ID);
+  wall_ = seconds_of(CLOCK_MONOTONIC);
+  cpu_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void TimeLimit::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     const double seconds = given_.value_or(allowed_);
-    if (now(CLOCK_MONOTONIC) - wall_ > seconds / 2 && now(CLOCK_PROCESS_CPUTIME_ID) - cpu_ > seconds) {
+    if (seconds_of(CLOCK_MONOTONIC) - wall_ > seconds / 2 && seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_ > seconds) {
       report(fmt::format("the model took more than {:g} s; raise --max-seconds if it needs more",
                          std::ceil(seconds * 10) / 10));
       std::_Exit(kFailure);

@@ -167,7 +167,9 @@ void take_slots(Part& part, const Message& request, std::size_t first) {
   const Json& slots = request.list("slots");
   if (request.tensors.size() != slots.size() + first)
     throw_data_loss("invalid message: found a variable without values");
-  part.rule_options = request.head.value("options", Json::object());
+  part.rule_options = request.head.value("options", Json());
+  if (!part.rule_options.is_object() || !part.rule_options.value("decays", Json(true)).is_boolean())
+    throw_data_loss("invalid message: found a variable without the options of its rule");
   part.optimizer = request.text("optimizer");
   part.rule = nullptr;
   part.restored_slots.clear();

@@ -21,11 +21,11 @@ struct CheckpointState {
   static CheckpointState parse(std::string_view text, std::string_view what);
 };
 
-// Its name, unless a Saver gives it another.
+// The default name of the state file; a Saver may use another one.
 inline constexpr std::string_view kCheckpointStateFile = "checkpoint";
 
-// Reads `directory`/`name`; paths come back joined to the directory. Empty when there is no such
-// file. Throws DataLoss when it is malformed or names no newest checkpoint.
+// Reads the state file `directory`/`name`. The paths that it returns begin with `directory`. Empty if the file
+// does not exist. Throws DataLoss when it is malformed or names no newest checkpoint.
 std::optional<CheckpointState> read_checkpoint_state(const std::string& directory,
                                                      std::string_view name = kCheckpointStateFile,
                                                      io::FileSystem& files = io::posix_file_system());

@@ -3,12 +3,12 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
-#include <ctime>
 #include <mutex>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "lockstep/base/clock_internal.h"
 #include "lockstep/base/error.h"
 #include "lockstep/graph/default_memory_internal.h"
 
@@ -39,12 +39,6 @@ std::mutex& limits_mutex() {
 RunLimits& limits_of_process() {
   static RunLimits limits;
   return limits;
-}
-
-double seconds_of(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 // The timed runs of this process.

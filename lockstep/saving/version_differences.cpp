@@ -46,7 +46,7 @@ bool is_given(const keras::Layer& layer, std::string_view keyword) {
 // Empty where both versions compute the same.
 std::string difference(const ModelImpl& model, const keras::Layer& layer) {
   const std::string name = layer.class_name();
-  // Calls of other models have it anyhow.
+  // In a Sequential model each call has the argument.
   if (model.keras_version() < 3 && !model.is_sequential() && is_given(layer, "training"))
     return "the argument training of its call is replaced by that of the model's call in Keras 3, and not in Keras 2";
   if (name == "RandomCrop") return "in inference it returns its input in Keras 3, and resizes it in Keras 2";

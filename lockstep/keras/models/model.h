@@ -164,7 +164,7 @@ class Model {
   // Throw NotFound, naming the nearest layer, and OutOfRange.
   LayerPtr get_layer(const std::string& name) const;
   LayerPtr get_layer(int index) const;
-  // A layer of a class of one's own, whose members -> reaches. Throws InvalidArgument for a layer of another class.
+  // A layer of the custom class L; -> accesses its members. Throws InvalidArgument for a layer of another class.
   template <std::derived_from<Layer> L>
   CustomLayer<L> get_layer(const std::string& name) const {
     auto layer = std::dynamic_pointer_cast<L>(get_layer(name));
