@@ -85,7 +85,10 @@ class ConvStep : public WeightedStep {
   // Large weights are read once for all images.
   void run_by_panels(const Run& run) const {
     const std::int64_t pixels = g_.out_h * g_.out_w, panel = ops::direct_kernels().panel;
-    const std::int64_t panels = (g_.out_channels + panel - 1) / panel;
+    // A few channels at the end go with the panel before them: conv_forward takes a convolution with so few channels
+    // for one whose weights were packed in another order.
+    const bool few = g_.out_channels % panel <= ops::direct_kernels().width;
+    const std::int64_t panels = std::max<std::int64_t>(1, g_.out_channels / panel + (few ? 0 : 1));
     pad(run, 0, images_);
     // Where there are fewer panels than threads, each works on a part of the pixels too.
     const std::int64_t parts =
@@ -95,7 +98,7 @@ class ConvStep : public WeightedStep {
         const std::int64_t p = unit / parts, part = unit % parts;
         for (std::int64_t n = 0; n < images_; ++n)
           convolve(run, n, part * pixels / parts, (part + 1) * pixels / parts, p * panel,
-                   std::min(g_.out_channels, (p + 1) * panel));
+                   p + 1 == panels ? g_.out_channels : (p + 1) * panel);
       }
     });
     finish_all(run);

@@ -147,3 +147,19 @@ def test_network(number, tmp_path):
         done = tool.run("predict", tmp_path / artifact, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz",
                         env={"LOCKSTEP_LOG_LEVEL": "debug"})
         assert "runs as a program" in done.err and "runs operation by operation" not in done.err and "layer by layer" not in done.err, done.err
+
+
+def test_large_weights_of_any_number_of_channels(tmp_path):
+    """Weights that do not stay in the cache are read panel by panel; the last panel has any number of channels."""
+    keras.utils.set_random_seed(4)
+    vector, image = keras.Input((2048,), name="vector"), keras.Input((4, 5, 130), name="image")
+    outputs = [L.Dense(64 + k, use_bias=k % 2 == 0, activation="relu" if k % 3 else None)(vector) for k in range(1, 17)]
+    outputs += [L.Conv2D(128 + k, (2, 5), padding="valid" if k % 2 else "same")(image) for k in range(1, 9)]
+    model = keras.Model([vector, image], outputs)
+    model.save(tmp_path / "m.keras")
+    for rows in (1, 3, 40):
+        values = [np.random.default_rng(rows).normal(size=(rows, *t.shape[1:])).astype("f") for t in (vector, image)]
+        want = model(values, training=False)
+        ours = tool.predict(tmp_path / "m.keras", {"vector": values[0], "image": values[1]}, tmp_path)
+        for (name, value), theirs in zip(ours, want, strict=True):
+            tool.assert_close(value, theirs.numpy(), what=f"{name} of {rows}")
