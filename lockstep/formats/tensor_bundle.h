@@ -69,6 +69,7 @@ class BundleReader final : public TensorReader {
 
   void read_header(const std::string& value);
   void read_entry(const std::string& key, const std::string& value);
+  void check_overlaps() const;
   const Entry& entry(const std::string& name) const;
   std::span<const std::byte> stored_bytes(const Entry& entry, std::shared_ptr<const void>& owner) const;
   TensorData read_entry_data(const Entry& entry, bool check = true) const;

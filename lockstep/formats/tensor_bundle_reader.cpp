@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -111,6 +113,7 @@ BundleReader::BundleReader(std::string prefix, io::FileSystem& files)
   if (entries.empty() || !entries.front().first.empty()) damaged("the index has no header entry");
   read_header(entries.front().second);
   for (std::size_t i = 1; i < entries.size(); ++i) read_entry(entries[i].first, entries[i].second);
+  check_overlaps();
 }
 
 BundleReader::~BundleReader() = default;
@@ -172,6 +175,22 @@ void BundleReader::read_entry(const std::string& key, const std::string& value) 
   }
   if (!is_slice) list_.push_back(entry.info);
   entries_.emplace(key, std::move(entry));
+}
+
+// No writer stores two tensors in the same bytes, and a small file could request any amount of memory in this way.
+void BundleReader::check_overlaps() const {
+  std::vector<const Entry*> stored;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.slices.empty() && entry.size > 0) stored.push_back(&entry);
+  }
+  std::sort(stored.begin(), stored.end(), [](const Entry* a, const Entry* b) {
+    return std::tie(a->shard, a->offset, a->info.name) < std::tie(b->shard, b->offset, b->info.name);
+  });
+  for (std::size_t i = 1; i < stored.size(); ++i) {
+    const Entry &left = *stored[i - 1], &right = *stored[i];
+    if (left.shard == right.shard && left.size > right.offset - left.offset)
+      damaged(fmt::format("tensors {} and {} overlap in shard {}", left.info.name, right.info.name, left.shard));
+  }
 }
 
 const BundleReader::Entry& BundleReader::entry(const std::string& name) const {
@@ -351,14 +370,15 @@ void BundleReader::check_slices(const Entry& entry) const {
     }
     stored += elements;
   }
-  // Each pair of slices is compared, so that their number must be bounded; empty ones overlap none.
-  constexpr std::size_t kMostSlices = 20'000;
+  // Each pair of slices is compared along each axis, so that their number must be bounded; empty ones overlap none.
+  const std::size_t most =
+      20'000 / static_cast<std::size_t>(std::ceil(std::sqrt(std::max(1, entry.info.shape.rank()) / 2.0)));
   std::erase_if(boxes, [](const auto& box) {
     return std::any_of(box.begin(), box.end(), [](const Extent& extent) { return extent.length == 0; });
   });
-  if (boxes.size() > kMostSlices) {
-    throw_resource_exhausted(fmt::format("{}: tensor {} has {} slices, at most {} are read", prefix_, entry.info.name,
-                                         boxes.size(), kMostSlices));
+  if (boxes.size() > most) {
+    throw_resource_exhausted(
+        fmt::format("{}: tensor {} has {} slices, at most {} are read", prefix_, entry.info.name, boxes.size(), most));
   }
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -16,7 +16,11 @@
 #include "lockstep/formats/npy.h"
 #include "lockstep/formats/safetensors.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/formats/tensor_table_internal.h"
+#include "lockstep/formats/varint_internal.h"
 #include "lockstep/io/atomic_file.h"
+#include "lockstep/io/bytes_internal.h"
+#include "lockstep/io/checksum_internal.h"
 #include "lockstep/io/faulty_file_system_internal.h"
 
 namespace lockstep::formats {
@@ -141,6 +145,44 @@ TEST_F(FormatsTest, BundleKnownBytes) {
                                              "counter\x08",
                                              20));
   EXPECT_EQ(index.substr(38, 5), std::string("\x00\x5f\xa0\x10\x73", 5));
+}
+
+// A small file could request any amount of memory or time with them.
+TEST_F(FormatsTest, BytesOfBundlesAreUsedOnce) {
+  BundleWriter writer(at("c"));
+  writer.add("a", floats({2}, {1, 2}));
+  writer.finish();
+  const std::string path = bundle_index_path(at("c")), index = io::read_text(files_, path);
+  const auto expect_error = [&](const std::string& bytes, const std::string& text) {
+    io::write_atomically(path, bytes);
+    try {
+      BundleReader reader(at("c"));
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    }
+  };
+  auto entries = read_table(as_bytes(index), "index");
+  entries.emplace_back("b", entries.back().second);
+  TableBuilder shared;
+  for (const auto& [key, value] : entries) shared.add(key, value);
+  expect_error(shared.finish(), "tensors a and b overlap");
+  // An index block with a hundred handles of the empty block, and one restart.
+  auto footer = as_bytes(index).last(48);
+  std::string handle, many, handles;
+  append_varint(handle, *take_varint(footer));
+  append_varint(handle, *take_varint(footer));
+  for (int i = 0; i < 100; ++i) many += std::string(2, '\0') + static_cast<char>(handle.size()) + handle;
+  io::append_le(many, std::uint32_t{0});
+  io::append_le(many, std::uint32_t{1});
+  const std::string start = index.substr(0, index.size() - 48);
+  const std::string block = many + '\0';
+  std::string overlapping = start + block;
+  io::append_le(overlapping, io::mask_crc(io::crc32c(as_bytes(block))));
+  for (const std::uint64_t number : {std::uint64_t{0}, std::uint64_t{0}, start.size(), many.size()})
+    append_varint(handles, number);
+  handles.resize(40);
+  expect_error(overlapping + handles + index.substr(index.size() - 8), "blocks overlap");
 }
 
 // An older bundle of the same prefix stays whole until the new one is.

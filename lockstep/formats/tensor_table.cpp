@@ -122,7 +122,10 @@ std::optional<std::string> unsnappy(std::span<const std::byte> in) {
 class TableParser {
  public:
   TableParser(std::span<const std::byte> bytes, std::string_view what)
-      : bytes_(bytes), what_(what), key_budget_(8 * bytes.size() + (std::size_t{64} << 20)) {}
+      : bytes_(bytes),
+        what_(what),
+        block_budget_(bytes.size()),
+        key_budget_(8 * bytes.size() + (std::size_t{64} << 20)) {}
 
   std::vector<std::pair<std::string, std::string>> run() {
     if (bytes_.size() < kFooterSize) damaged(fmt::format("{} bytes are too few for a table", bytes_.size()));
@@ -146,11 +149,13 @@ class TableParser {
  private:
   [[noreturn]] void damaged(const std::string& why) const { throw_data_loss(fmt::format("{}: {}", what_, why)); }
 
-  std::string block(const Handle& handle) const {
+  std::string block(const Handle& handle) {
     if (handle.offset > bytes_.size() || handle.size > bytes_.size() - handle.offset ||
         bytes_.size() - handle.offset - handle.size < kTrailerSize) {
       damaged(fmt::format("a block (offset {}, {} bytes) is outside the file", handle.offset, handle.size));
     }
+    if (handle.size + kTrailerSize > block_budget_) damaged("blocks overlap");
+    block_budget_ -= handle.size + kTrailerSize;
     const auto stored = bytes_.subspan(handle.offset, handle.size + 1);
     const auto expected = io::unmask_crc(*load_le<std::uint32_t>(bytes_, handle.offset + handle.size + 1));
     if (!io::checksum_matches(expected, io::crc32c(stored)))
@@ -190,6 +195,7 @@ class TableParser {
 
   std::span<const std::byte> bytes_;
   std::string_view what_;
+  std::size_t block_budget_;  // many handles may name one block
   std::size_t key_budget_;
   std::vector<std::pair<std::string, std::string>> result_;
 };
