@@ -199,10 +199,17 @@ function(lockstep_protos folder)
   endforeach()
   file(MAKE_DIRECTORY ${root})
   add_custom_command(
-    OUTPUT ${sources} ${headers}
-    COMMAND protobuf::protoc --cpp_out=${root} -I${CMAKE_SOURCE_DIR} ${inputs}
+    OUTPUT ${sources} ${headers} ${root}/descriptors.pb
+    COMMAND protobuf::protoc --cpp_out=${root} --descriptor_set_out=${root}/descriptors.pb -I${CMAKE_SOURCE_DIR} ${inputs}
     DEPENDS ${ARG_FILES} COMMENT "protoc ${folder}" VERBATIM)
-  add_library(${target} OBJECT ${sources})
+  # The generated classes know no names of fields, which messages in text need.
+  set(descriptors ${CMAKE_CURRENT_BINARY_DIR}/descriptors.cpp)
+  add_custom_command(
+    OUTPUT ${descriptors}
+    COMMAND ${CMAKE_COMMAND} -DIN=${root}/descriptors.pb -DOUT=${descriptors} -DNAMESPACE=lockstep::${folder}
+            -DBYTES=kDescriptors -P ${CMAKE_SOURCE_DIR}/cmake/embed_bytes.cmake
+    DEPENDS ${root}/descriptors.pb ${CMAKE_SOURCE_DIR}/cmake/embed_bytes.cmake VERBATIM)
+  add_library(${target} OBJECT ${sources} ${descriptors})
   target_include_directories(${target} PRIVATE ${root})
   target_link_libraries(${target} PRIVATE protobuf::libprotobuf)
   target_compile_options(${target} PRIVATE -w -O1)

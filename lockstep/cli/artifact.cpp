@@ -1,6 +1,7 @@
 #include "lockstep/cli/artifact_internal.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/keras_archive.h"
 #include "lockstep/formats/keras_config.h"
 #include "lockstep/formats/keras_legacy_h5.h"
@@ -86,6 +87,18 @@ void open_saved_model(Artifact& artifact) {
   }
 }
 
+void open_meta_graph(Artifact& artifact) {
+  auto info = formats::read_meta_graph_info(artifact.path);
+  artifact.graph = std::move(info.graph);
+  artifact.version = info.writer;
+  const std::string prefix = formats::checkpoint_of_meta_graph(artifact.path);
+  if (prefix != artifact.path && formats::checkpoint_exists(prefix)) {
+    artifact.tensors = std::make_shared<formats::BundleReader>(prefix);
+  } else {
+    artifact.tensors = std::make_shared<NamesOnly>(artifact.graph->constants);
+  }
+}
+
 }  // namespace
 
 Artifact open_artifact(const std::string& path) {
@@ -100,6 +113,7 @@ Artifact open_artifact(const std::string& path) {
       artifact.graph = formats::read_frozen_graph_info(artifact.path);
       artifact.tensors = std::make_shared<NamesOnly>(artifact.graph->constants);
       break;
+    case Kind::kMetaGraph: open_meta_graph(artifact); break;
     case Kind::kTfCheckpoint: artifact.tensors = std::make_shared<formats::BundleReader>(artifact.path); break;
     case Kind::kSafetensors: artifact.tensors = std::make_shared<formats::SafetensorsReader>(artifact.path); break;
     case Kind::kNpy: artifact.tensors = std::make_shared<OneTensor>(artifact.path); break;

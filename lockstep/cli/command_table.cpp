@@ -72,7 +72,8 @@ Command predict_command() {
        {"--signature", "NAME", "signature of a SavedModel", "serving_default"},
        {"--tags", "A,B", "tags of the MetaGraph to run, for a SavedModel that has several; default: serve"},
        {"--outputs", "A,B",
-        "the outputs to write: names of tensors of a frozen graph, or of outputs of a signature; default: all"},
+        "the outputs to write: names of tensors of a graph, or of outputs of a signature; default: all, and required "
+        "for a .meta graph"},
        kRescale,
        {"--max-memory", "BYTES",
         "limit for the memory of the tensors of one run, such as 512M or 8G; default: 1.5G plus 64 times the size of "

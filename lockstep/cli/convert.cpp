@@ -70,7 +70,7 @@ int convert(const Arguments& arguments) {
     return run_in_engine("convert", arguments);
 
   const Artifact source = open_artifact(in);
-  if (source.graph) {
+  if (source.kind == Kind::kFrozenGraph) {
     throw_unimplemented(
         fmt::format("{}: a frozen graph keeps constants, not variables, so it has no weights to convert", in));
   }

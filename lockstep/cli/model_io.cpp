@@ -54,6 +54,8 @@ keras::Model load_trainable(const std::string& path, bool compile, std::int64_t 
     case Kind::kKerasH5: return keras::load_model(found.path, {.compile = compile, .max_memory = max_new_weights});
     case Kind::kFrozenGraph:
       throw_unimplemented(fmt::format("{} is a frozen graph: its weights are constants; predict runs it", path));
+    case Kind::kMetaGraph:
+      throw_unimplemented(fmt::format("{} is a graph of TensorFlow 1 without a Keras model; predict runs it", path));
     default:
       throw_invalid_argument(fmt::format("{} is a {} file without a model; give a .keras or .h5 file", path,
                                          formats::kind_name(found.kind)));

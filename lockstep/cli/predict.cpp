@@ -171,7 +171,7 @@ NamedTensors predict_saved_model(const Arguments& arguments, const std::string& 
   return named;
 }
 
-NamedTensors predict_frozen(const Arguments& arguments, const std::string& path) {
+NamedTensors predict_graph(const Arguments& arguments, Kind kind, const std::string& path) {
   const auto graph = loaded(arguments, [&] { return saved_model::FrozenGraph::load(path); });
   const NamedTensors arrays = input_arrays(arguments, false);
   std::map<std::string, Tensor> inputs;
@@ -186,6 +186,10 @@ NamedTensors predict_frozen(const Arguments& arguments, const std::string& path)
     inputs[name] = value;
   }
   std::vector<std::string> names = arguments.list("--outputs");
+  if (names.empty() && kind == Kind::kMetaGraph) {
+    throw_usage(fmt::format(
+        "predict: --outputs is missing; {} is a graph for training, some of whose nodes change variables", path));
+  }
   if (names.empty()) names = graph.outputs();
   const std::vector<Tensor> values = graph.run(inputs, names);
   NamedTensors named;
@@ -214,11 +218,12 @@ int predict(const Arguments& arguments) {
     case Kind::kKerasConfig:
     case Kind::kKerasH5: write_outputs(target, predict_keras(arguments, found.path)); return 0;
     case Kind::kSavedModel: write_outputs(target, predict_saved_model(arguments, found.path)); return 0;
-    case Kind::kFrozenGraph: write_outputs(target, predict_frozen(arguments, found.path)); return 0;
+    case Kind::kFrozenGraph:
+    case Kind::kMetaGraph: write_outputs(target, predict_graph(arguments, found.kind, found.path)); return 0;
     default:
       throw_invalid_argument(
-          fmt::format("{} is a {} file without a model; predict takes .keras, .h5, a SavedModel or a frozen "
-                      "graph",
+          fmt::format("{} is a {} file without a model; predict takes .keras, .h5, a SavedModel, a frozen "
+                      "graph or a .meta graph",
                       found.path, formats::kind_name(found.kind)));
   }
 }

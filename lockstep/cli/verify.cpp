@@ -11,6 +11,7 @@
 #include "lockstep/cli/commands_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
 #include "lockstep/cli/report_internal.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/saved_model_fingerprint_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
@@ -48,6 +49,12 @@ void check_variables(const Artifact& artifact) {
     const formats::BundleReader reader(io::join_path(folder, "variables"));
 }
 
+// A graph of TensorFlow 1 whose checkpoint is missing.
+void check_checkpoint(const Artifact& artifact) {
+  if (artifact.kind == formats::Kind::kMetaGraph && formats::read_meta_graph_info(artifact.path).needs_variables)
+    const formats::BundleReader reader(formats::checkpoint_of_meta_graph(artifact.path));
+}
+
 // The variables of an object are numbered, so that a missing one is noticed.
 void check_numbering(const Artifact& artifact) {
   const auto* weights = dynamic_cast<const formats::KerasWeights*>(artifact.tensors.get());
@@ -71,11 +78,12 @@ void verify_all(const std::string& path) {
   }
   if (artifact.kind == formats::Kind::kSavedModel) formats::check_saved_model_fingerprint(artifact.path);
   check_variables(artifact);
+  check_checkpoint(artifact);
   check_assets(artifact);
   check_numbering(artifact);
   std::uint64_t bytes = 0;
   std::size_t count = 0;
-  if (!artifact.graph) {
+  if (artifact.kind != formats::Kind::kFrozenGraph) {
     for (const auto& info : artifact.tensors->list()) {
       bytes += artifact.tensors->read(info.name).bytes.size();
       ++count;

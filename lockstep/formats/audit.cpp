@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/formats/audit_internal.h"
 #include "lockstep/formats/detect.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/keras_config.h"
 #include "lockstep/formats/proto/meta_graph.pb.h"
@@ -95,11 +96,10 @@ void audit_keras_folder(Auditor& auditor, const std::string& path, io::FileSyste
 }
 
 void audit_saved_model(Auditor& auditor, const std::string& path, io::FileSystem& files) {
-  const std::string graph_path = io::join_path(path, "saved_model.pb");
-  const auto file = files.map(graph_path);
   tensorflow::SavedModel model;
-  parse_proto(model, file->bytes(), graph_path);
-  for (const auto& graph : model.meta_graphs()) auditor.meta_graph(graph, "saved_model.pb");
+  read_saved_model_file(model, path, files);
+  const std::string name = io::base_name(*saved_model_file(path, files));
+  for (const auto& graph : model.meta_graphs()) auditor.meta_graph(graph, name);
   const std::string metadata_path = io::join_path(path, "keras_metadata.pb");
   if (!io::is_file(files, metadata_path)) return;
   const auto metadata_file = files.map(metadata_path);
@@ -113,10 +113,15 @@ void audit_saved_model(Auditor& auditor, const std::string& path, io::FileSystem
 }
 
 void audit_frozen_graph(Auditor& auditor, const std::string& path, io::FileSystem& files) {
-  const auto file = files.map(path);
   tensorflow::GraphDef graph;
-  parse_proto(graph, file->bytes(), path);
+  parse_graph_file(graph, files.map(path)->bytes(), path);
   auditor.graph(graph, io::base_name(path));
+}
+
+void audit_meta_graph(Auditor& auditor, const std::string& path, io::FileSystem& files) {
+  tensorflow::MetaGraphDef graph;
+  parse_meta_graph_file(graph, files.map(path)->bytes(), path);
+  auditor.meta_graph(graph, io::base_name(path));
 }
 
 // Protocol 2 or later, as torch.save, joblib and pickle.dump write it.
@@ -180,6 +185,7 @@ AuditReport audit(const std::string& path, io::FileSystem& files) {
     case Kind::kWeightsH5: audit_hdf5(auditor, files.map(found.path)->bytes(), io::base_name(found.path)); break;
     case Kind::kSavedModel: audit_saved_model(auditor, found.path, files); break;
     case Kind::kFrozenGraph: audit_frozen_graph(auditor, found.path, files); break;
+    case Kind::kMetaGraph: audit_meta_graph(auditor, found.path, files); break;
     case Kind::kNpy: audit_npy(auditor, files.map(found.path)->bytes(), io::base_name(found.path)); break;
     case Kind::kKerasConfig: auditor.config(read_keras_config(found.path, files), io::base_name(found.path)); break;
     case Kind::kTfCheckpoint:

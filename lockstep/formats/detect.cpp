@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/checkpoint_state.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/npy.h"
 #include "lockstep/formats/tensor_bundle.h"
@@ -19,12 +20,13 @@ namespace lockstep::formats {
 namespace {
 
 constexpr std::string_view kKnown =
-    "known are .keras, .h5, SavedModel folders, frozen GraphDef .pb, TensorFlow checkpoints, safetensors, npy and npz";
+    "known are .keras, .h5, SavedModel folders, GraphDefs (.pb, .pbtxt), MetaGraphDefs (.meta), "
+    "TensorFlow checkpoints, safetensors, npy and npz";
 constexpr std::string_view kIndexSuffix = ".index";
 
 Detected detect_folder(const std::string& path, io::FileSystem& files) {
   const auto has = [&](const char* name) { return io::is_file(files, io::join_path(path, name)); };
-  if (has("saved_model.pb") || has("saved_model.pbtxt")) return {Kind::kSavedModel, path};
+  if (saved_model_file(path, files)) return {Kind::kSavedModel, path};
   if (has("config.json") && has("model.weights.h5")) return {Kind::kKeras, path};
   if (has("checkpoint")) {
     const auto newest = latest_checkpoint(path, kCheckpointStateFile, files);
@@ -35,7 +37,7 @@ Detected detect_folder(const std::string& path, io::FileSystem& files) {
   std::vector<std::string> versions;
   for (const std::string& name : files.list(path)) {
     const std::string inside = io::join_path(path, name);
-    if (io::is_file(files, io::join_path(inside, "saved_model.pb"))) versions.push_back(inside);
+    if (saved_model_file(inside, files)) versions.push_back(inside);
   }
   std::sort(versions.begin(), versions.end());
   if (!versions.empty()) {
@@ -116,6 +118,14 @@ bool looks_like_graph(std::span<const std::byte> bytes) {
   return false;
 }
 
+// The head of a MetaGraphDef: its MetaInfoDef (field 1) and its GraphDef (field 2), which is not empty.
+bool looks_like_meta_graph(std::span<const std::byte> bytes) {
+  std::uint64_t number = 0;
+  std::span<const std::byte> body;
+  if (!take_field(bytes, number, body) || number != 1 || body.empty()) return false;
+  return take_field(bytes, number, body) && number == 2 && looks_like_graph(body);
+}
+
 // Text with the key `class_name`, in JSON or YAML.
 bool looks_like_keras_config(std::span<const std::byte> bytes) {
   constexpr std::size_t kHead = 1 << 20;
@@ -166,6 +176,7 @@ std::string_view kind_name(Kind kind) noexcept {
     case Kind::kWeightsH5: return "weights_h5";
     case Kind::kSavedModel: return "saved_model";
     case Kind::kFrozenGraph: return "graph_def";
+    case Kind::kMetaGraph: return "meta_graph";
     case Kind::kTfCheckpoint: return "tf_checkpoint";
     case Kind::kSafetensors: return "safetensors";
     case Kind::kNpy: return "npy";
@@ -192,10 +203,13 @@ Detected detect(const std::string& path, io::FileSystem& files) {
     return {Kind::kTfCheckpoint, path.substr(0, path.size() - kIndexSuffix.size())};
   }
   if (looks_like_safetensors(bytes)) return {Kind::kSafetensors, path};
+  if (looks_like_graph_text(bytes)) return {Kind::kFrozenGraph, path};
+  if (looks_like_meta_graph_text(bytes) || looks_like_meta_graph(bytes)) return {Kind::kMetaGraph, path};
   if (looks_like_keras_config(bytes)) return {Kind::kKerasConfig, path};
   if (looks_like_graph(bytes)) return {Kind::kFrozenGraph, path};
   if (io::is_file(files, bundle_index_path(path))) return {Kind::kTfCheckpoint, path};
-  if (path.ends_with("saved_model.pb") && looks_like_saved_model(bytes))
+  const bool saved_model_bytes = path.ends_with("saved_model.pb") && looks_like_saved_model(bytes);
+  if (saved_model_bytes || looks_like_saved_model_text(bytes))
     throw_invalid_argument(
         fmt::format("{}: the graph of a SavedModel; give its folder, {}", path, io::parent_directory(path)));
   if (const auto mistake = known_mistake(bytes); !mistake.empty())

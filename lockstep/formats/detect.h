@@ -12,8 +12,9 @@ enum class Kind {
   kKeras,         // a .keras zip, or its unzipped folder
   kKerasH5,       // a whole model in HDF5
   kWeightsH5,     // weights in HDF5, of Keras 3 or 2
-  kSavedModel,    // a folder with saved_model.pb
-  kFrozenGraph,   // a GraphDef in a file
+  kSavedModel,    // a folder with saved_model.pb or saved_model.pbtxt
+  kFrozenGraph,   // a GraphDef in a file, in bytes or text
+  kMetaGraph,     // a MetaGraphDef in a file (.meta), in bytes or text
   kTfCheckpoint,  // a prefix, its .index file, or a folder with a state file
   kSafetensors,
   kNpy,
@@ -21,8 +22,8 @@ enum class Kind {
   kKerasConfig,  // the architecture of a model in JSON or YAML
 };
 
-// "keras", "h5", "weights_h5", "saved_model", "graph_def", "tf_checkpoint", "safetensors", "npy", "npz",
-// "keras_config".
+// "keras", "h5", "weights_h5", "saved_model", "graph_def", "meta_graph", "tf_checkpoint", "safetensors", "npy",
+// "npz", "keras_config".
 std::string_view kind_name(Kind kind) noexcept;
 
 struct Detected {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/proto/saved_metadata.pb.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
@@ -46,14 +47,13 @@ std::optional<KerasMetadata> read_keras_metadata(const std::string& directory, c
     }
     return std::nullopt;
   }
-  const std::string graph = io::join_path(directory, "saved_model.pb");
   tensorflow::SavedModel own;
-  if (!model) parse_proto(own, files.map(graph)->bytes(), graph);
+  if (!model) read_saved_model_file(own, directory, files);
   const tensorflow::SavedModel& proto = model ? *model : own;
   if (proto.meta_graphs_size() == 0 || proto.meta_graphs(0).object_graph_def().nodes_size() == 0) return std::nullopt;
   const auto& root = proto.meta_graphs(0).object_graph_def().nodes(0);
   if (!root.has_user_object() || root.user_object().metadata().empty()) return std::nullopt;
-  return parsed(root.user_object().identifier(), root.user_object().metadata(), graph);
+  return parsed(root.user_object().identifier(), root.user_object().metadata(), *saved_model_file(directory, files));
 }
 
 }  // namespace lockstep::formats

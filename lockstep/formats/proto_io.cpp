@@ -5,7 +5,6 @@
 #include <new>
 
 #include <fmt/format.h>
-#include <google/protobuf/arena.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
@@ -14,8 +13,6 @@
 
 namespace lockstep::formats {
 namespace {
-
-constexpr int kMostNesting = 100;
 
 // Protobuf prints its complaints to stderr; ours are in the error that is thrown.
 void silence_protobuf() {
@@ -48,22 +45,30 @@ void free_block(void* block, std::size_t) { ::operator delete(block); }
 
 void check_memory(const google::protobuf::MessageLite& message, std::span<const std::byte> bytes,
                   std::string_view what) {
+  with_limited_arena(bytes.size(), what, message.GetTypeName(), [&](google::protobuf::Arena& arena) {
+    parse(*message.New(&arena), bytes);  // malformed bytes are reported by the caller
+    return std::string();
+  });
+}
+
+}  // namespace
+
+std::string with_limited_arena(std::size_t bytes, std::string_view what, std::string_view type,
+                               const std::function<std::string(google::protobuf::Arena&)>& use) {
   google::protobuf::ArenaOptions options;
   options.max_block_size = std::size_t{1} << 20;
   options.block_alloc = take_block;
   options.block_dealloc = free_block;
-  const std::size_t limit = kArenaBase + kArenaPerByte * bytes.size();
+  const std::size_t limit = kArenaBase + kArenaPerByte * bytes;
   arena_left = limit;
   google::protobuf::Arena arena(options);
   try {
-    parse(*message.New(&arena), bytes);  // malformed bytes are reported by the caller
+    return use(arena);
   } catch (const std::bad_alloc&) {
     throw_resource_exhausted(fmt::format("{}: the {} message of {} bytes would take more than {} MiB of memory", what,
-                                         message.GetTypeName(), bytes.size(), limit >> 20));
+                                         type, bytes, limit >> 20));
   }
 }
-
-}  // namespace
 
 void parse_proto(google::protobuf::MessageLite& message, std::span<const std::byte> bytes, std::string_view what) {
   silence_protobuf();

@@ -3,13 +3,17 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include <google/protobuf/arena.h>
 #include <google/protobuf/message_lite.h>
 
 namespace lockstep::formats {
+
+inline constexpr int kMostNesting = 100;  // of messages
 
 // Parses `bytes` into `message`. `what` names them in errors ("saved_model.pb of /models/1").
 // Throws DataLoss for malformed bytes, text that is not UTF-8 in a string field, and nesting deeper than 100 messages;
@@ -19,5 +23,10 @@ void parse_proto(google::protobuf::MessageLite& message, std::span<const std::by
 
 // The same bytes for the same message: fields by number, map entries by key. Throws ResourceExhausted above 2 GiB.
 std::string serialize_proto(const google::protobuf::MessageLite& message, std::string_view what);
+
+// What `use` returns with an arena for a message of `type` from `bytes` bytes. Throws ResourceExhausted when the arena
+// would pass the memory that parse_proto allows.
+std::string with_limited_arena(std::size_t bytes, std::string_view what, std::string_view type,
+                               const std::function<std::string(google::protobuf::Arena&)>& use);
 
 }  // namespace lockstep::formats

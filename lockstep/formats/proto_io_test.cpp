@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/proto/graph.pb.h"
+#include "lockstep/formats/proto_text_internal.h"
 #include "lockstep/io/atomic_file.h"
 
 namespace lockstep::formats {
@@ -40,6 +41,28 @@ TEST(ProtoIo, LargeMalformedMessagesAreReported) {
   std::string bytes = nodes(200'000, "\x0a\x64" + std::string(100, 'n'));
   bytes.pop_back();
   EXPECT_THROW(parse_proto(graph, io::as_bytes(bytes), "graph.pb"), errors::DataLossError);
+}
+
+TEST(ProtoText, MalformedTextIsReportedWithItsPlace) {
+  tensorflow::GraphDef graph;
+  const std::string text = "# a graph\nnode {\n  name: \"a\"\n  newer_field: 3\n  op: \"Const\"\n";
+  parse_proto_text(graph, io::as_bytes(text + "}"), "g.pbtxt");
+  ASSERT_EQ(graph.node_size(), 1);
+  EXPECT_EQ(graph.node(0).op(), "Const");
+  try {
+    parse_proto_text(graph, io::as_bytes(text), "g.pbtxt");
+    FAIL() << "no error";
+  } catch (const errors::DataLossError& error) {
+    EXPECT_TRUE(error.message().starts_with("g.pbtxt: not a valid tensorflow.GraphDef message in text: line 6, "))
+        << error.message();
+  }
+}
+
+TEST(ProtoText, MemoryOfManySmallMessagesIsBounded) {
+  tensorflow::GraphDef graph;
+  std::string text;
+  for (int i = 0; i < 4'000'000; ++i) text += "node{}";
+  EXPECT_THROW(parse_proto_text(graph, io::as_bytes(text), "g.pbtxt"), errors::ResourceExhaustedError);
 }
 
 }  // namespace

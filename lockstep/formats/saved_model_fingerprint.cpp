@@ -78,10 +78,11 @@ std::string saved_model_fingerprint(const tensorflow::SavedModel& model, std::st
 
 void check_saved_model_fingerprint(const std::string& directory, io::FileSystem& files) {
   const std::string path = io::join_path(directory, "fingerprint.pb");
-  if (!io::is_file(files, path)) return;
+  const std::string model_path = io::join_path(directory, "saved_model.pb");
+  // The fingerprint is of the bytes, not of text.
+  if (!io::is_file(files, path) || !io::is_file(files, model_path)) return;
   tensorflow::FingerprintDef stored;
   parse_proto(stored, files.map(path)->bytes(), path);
-  const std::string model_path = io::join_path(directory, "saved_model.pb");
   const auto model_file = files.map(model_path);
   tensorflow::SavedModel model;
   parse_proto(model, model_file->bytes(), model_path);

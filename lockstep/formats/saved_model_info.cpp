@@ -7,10 +7,10 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/keras_metadata_internal.h"
 #include "lockstep/formats/proto/graph.pb.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
-#include "lockstep/formats/proto_io_internal.h"
 
 namespace lockstep::formats {
 namespace {
@@ -173,6 +173,11 @@ GraphRequirements requirements_of(const tensorflow::GraphDef& graph, bool withou
   return out;
 }
 
+std::string writer_of(const tensorflow::MetaGraphDef::MetaInfoDef& info) {
+  const std::string& build = info.tensorflow_git_version();
+  return build.starts_with("lockstep ") ? build : fmt::format("TensorFlow {}", info.tensorflow_version());
+}
+
 // The one for serving, or the first.
 int serving_graph(const tensorflow::SavedModel& model) {
   for (int i = 0; i < model.meta_graphs_size(); ++i) {
@@ -218,12 +223,12 @@ std::vector<std::string> init_ops_of(const tensorflow::MetaGraphDef& graph) {
 }
 
 SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files) {
-  const std::string path = io::join_path(directory, "saved_model.pb");
-  const auto file = files.map(path);
   tensorflow::SavedModel model;
-  parse_proto(model, file->bytes(), path);
-  if (model.meta_graphs_size() == 0)
-    throw_data_loss(path + " contains no meta graph: it is damaged, or not a SavedModel");
+  read_saved_model_file(model, directory, files);
+  if (model.meta_graphs_size() == 0) {
+    throw_data_loss(fmt::format("{} contains no meta graph: it is damaged, or not a SavedModel",
+                                *saved_model_file(directory, files)));
+  }
   const int described = serving_graph(model);
   const tensorflow::MetaGraphDef& graph = model.meta_graphs(described);
   SavedModelInfo info;
@@ -234,8 +239,7 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
     info.other_tags.emplace_back(tags.begin(), tags.end());
   }
   info.tensorflow_version = graph.meta_info_def().tensorflow_version();
-  const std::string& build = graph.meta_info_def().tensorflow_git_version();
-  info.writer = build.starts_with("lockstep ") ? build : fmt::format("TensorFlow {}", info.tensorflow_version);
+  info.writer = writer_of(graph.meta_info_def());
   info.has_objects = graph.has_object_graph_def();
   for (const auto& [name, signature] : graph.signature_def()) {
     if (name.starts_with("__saved_model")) continue;  // TensorFlow's own, for initialisers
@@ -260,12 +264,11 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
   return info;
 }
 
-FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& files) {
-  const auto file = files.map(path);
-  tensorflow::GraphDef graph;
-  parse_proto(graph, file->bytes(), path);
+namespace {
+
+FrozenGraphInfo graph_info(const tensorflow::GraphDef& graph, bool without_defaults) {
   FrozenGraphInfo info;
-  info.requirements = requirements_of(graph, false);
+  info.requirements = requirements_of(graph, without_defaults);
   std::set<std::string> used;
   for (const auto& node : graph.node()) {
     if (node.op() == "Const") info.constants.push_back(node_info(node));
@@ -279,6 +282,24 @@ FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& 
   for (const auto& node : graph.node()) {
     if (!used.contains(node.name())) info.outputs.push_back(node.name());
   }
+  return info;
+}
+
+}  // namespace
+
+FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& files) {
+  tensorflow::GraphDef graph;
+  parse_graph_file(graph, files.map(path)->bytes(), path);
+  return graph_info(graph, false);
+}
+
+MetaGraphInfo read_meta_graph_info(const std::string& path, io::FileSystem& files) {
+  tensorflow::MetaGraphDef graph;
+  parse_meta_graph_file(graph, files.map(path)->bytes(), path);
+  MetaGraphInfo info{graph_info(graph.graph_def(), graph.meta_info_def().stripped_default_attrs()),
+                     writer_of(graph.meta_info_def()), false};
+  const auto& ops = info.graph.requirements.ops;
+  info.needs_variables = ops.contains("VariableV2") || ops.contains("Variable") || ops.contains("VarHandleOp");
   return info;
 }
 

@@ -63,7 +63,8 @@ struct SavedModelInfo {
   GraphRequirements requirements;
 };
 
-// Throws NotFound without saved_model.pb, DataLoss when it cannot be parsed or holds no meta graph.
+// Throws NotFound without saved_model.pb or saved_model.pbtxt, DataLoss when it cannot be parsed or holds no meta
+// graph.
 SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files = io::posix_file_system());
 
 // The nodes that a MetaGraph names as its init op or main op; a valid one names at most one.
@@ -76,6 +77,16 @@ struct FrozenGraphInfo {
   GraphRequirements requirements;
 };
 
+// Of a GraphDef in bytes or text.
 FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& files = io::posix_file_system());
+
+struct MetaGraphInfo {
+  FrozenGraphInfo graph;
+  std::string writer;            // "TensorFlow 1.4.0"
+  bool needs_variables = false;  // their values are in the checkpoint beside the file
+};
+
+// Of a MetaGraphDef in bytes or text (.meta).
+MetaGraphInfo read_meta_graph_info(const std::string& path, io::FileSystem& files = io::posix_file_system());
 
 }  // namespace lockstep::formats

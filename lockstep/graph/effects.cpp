@@ -59,6 +59,8 @@ bool only_reads(std::string_view op) {
                                                    "While",
                                                    "Case",
                                                    "Placeholder",
+                                                   "Restore",
+                                                   "RestoreSlice",
                                                    "RestoreV2",
                                                    "MutexV2",
                                                    "MutexLock",

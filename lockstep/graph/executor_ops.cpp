@@ -432,8 +432,10 @@ Tensors restore(const Step& step, const Tensors& inputs, RunContext& context) {
     throw_invalid_argument(fmt::format("a graph wants to read the checkpoint '{}', which is not its own", prefix));
   }
   const std::vector<std::string>& names = inputs[1].string_values();
-  const std::vector<std::string>& slices = inputs[2].string_values();
-  const auto& dtypes = step.attr<std::vector<DType>>("dtypes");
+  // The operations of SaverDef.V1, Restore and RestoreSlice, read one tensor each.
+  const std::vector<std::string> slices = inputs.size() > 2 ? inputs[2].string_values() : std::vector<std::string>(1);
+  const bool several = step.attrs.find("dtypes") != nullptr;
+  const auto dtypes = several ? step.attr<std::vector<DType>>("dtypes") : std::vector{step.attr<DType>("dt")};
   if (names.size() != dtypes.size() || slices.size() != dtypes.size()) {
     throw_invalid_argument(
         fmt::format("{} names, {} slices and {} dtypes are given", names.size(), slices.size(), dtypes.size()));
@@ -524,6 +526,8 @@ ExecutorOp find_executor_op(std::string_view op) {
       {"Case", run_case},
       {"StatelessCase", run_case},
       {"Assert", check_assertion},
+      {"Restore", restore},
+      {"RestoreSlice", restore},
       {"RestoreV2", restore},
       {"ParseTensor", parse_tensor},
       {"SerializeTensor", serialize_tensor},

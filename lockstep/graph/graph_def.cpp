@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/formats/proto_io_internal.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/graph/attr_proto_internal.h"
 #include "lockstep/graph/collective_ops_internal.h"
 #include "lockstep/io/file_system.h"
@@ -283,7 +283,7 @@ void function_to_proto(const Function& function, const FunctionLibrary& library,
 
 GraphAndLibrary parse_graph_def(std::string_view bytes, std::string_view what) {
   auto proto = std::make_shared<tensorflow::GraphDef>();
-  formats::parse_proto(*proto, io::as_bytes(bytes), what);
+  formats::parse_graph_file(*proto, io::as_bytes(bytes), what);
   GraphAndLibrary result;
   result.library = library_from_proto(proto->library(), what, proto);
   result.graph = graph_from_proto(*proto, what, proto);

@@ -125,7 +125,7 @@ class FunctionLibrary : public std::enable_shared_from_this<FunctionLibrary> {
 // The names of functions that attributes of `node` refer to, and of its op if that is one.
 std::vector<std::string> called_functions(const Node& node);
 
-// A serialized GraphDef (a frozen model's .pb): graph and library.
+// A GraphDef in bytes or text (a frozen model's .pb or .pbtxt): graph and library.
 // Throws DataLoss for bytes that are not a GraphDef, InvalidArgument for a graph that breaks the rules.
 struct GraphAndLibrary {
   Graph graph;

@@ -186,7 +186,8 @@ class LoadedModel {
 // break the rules. Operations that lockstep lacks matter only when they would run.
 LoadedModel load(const std::string& path, const LoadOptions& options = {});
 
-// A frozen graph (GraphDef .pb): constants instead of variables.
+// A graph in a file: a frozen one (GraphDef, .pb or .pbtxt), with constants instead of variables, or a MetaGraphDef
+// (.meta), whose variables have the values of the checkpoint of the same name beside it.
 class FrozenGraph {
  public:
   static FrozenGraph load(const std::string& path);

@@ -6,12 +6,15 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/detect.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/proto/variable.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/formats/saved_model_info_internal.h"
 #include "lockstep/graph/effects_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/io/paths_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/saving/saved_model_state_internal.h"
 
@@ -59,7 +62,7 @@ class GraphLoader {
  public:
   GraphLoader(ModelState& state, const LoadOptions& options) : state_(state), options_(options) {}
 
-  void load() {
+  std::shared_ptr<graph::Graph> load() {
     graph_ =
         std::make_shared<graph::Graph>(graph::graph_from_proto(state_.meta->graph_def(), state_.path, state_.proto));
     find_assets();
@@ -69,6 +72,7 @@ class GraphLoader {
     for (const auto& [key, def] : sorted_signatures()) {
       if (key != kInitOp && key != kTrainOp) add_signature(key, *def);
     }
+    return graph_;
   }
 
  private:
@@ -145,8 +149,8 @@ class GraphLoader {
 
   void restore() {
     if (options_.experimental_skip_checkpoint) return;
-    const std::string prefix = io::join_path(io::join_path(state_.path, "variables"), "variables");
-    if (!io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) return;
+    const std::string& prefix = state_.checkpoint;
+    if (!formats::checkpoint_exists(prefix)) return;
     const auto bundle = std::make_shared<formats::BundleReader>(prefix);
     if (!state_.meta->has_saver_def()) {
       restore_by_name(*bundle);
@@ -250,7 +254,9 @@ class GraphLoader {
 
 }  // namespace
 
-void load_graph(ModelState& state, const LoadOptions& options) { GraphLoader(state, options).load(); }
+std::shared_ptr<graph::Graph> load_graph(ModelState& state, const LoadOptions& options) {
+  return GraphLoader(state, options).load();
+}
 
 struct FrozenGraph::State {
   std::shared_ptr<graph::Graph> graph;
@@ -261,18 +267,66 @@ struct FrozenGraph::State {
   std::map<std::pair<std::vector<std::string>, std::vector<std::string>>, std::shared_ptr<graph::Executable>> prepared;
 };
 
+namespace {
+
+struct FileGraph {
+  std::shared_ptr<graph::Graph> graph;
+  std::shared_ptr<const graph::FunctionLibrary> library;
+};
+
+FileGraph frozen_graph(const std::string& path, std::span<const std::byte> bytes) {
+  graph::GraphAndLibrary parsed = graph::parse_graph_def(io::as_text(bytes), path);
+  return {std::make_shared<graph::Graph>(std::move(parsed.graph)),
+          std::make_shared<graph::FunctionLibrary>(std::move(parsed.library))};
+}
+
+// Of the files whose names begin with the prefix.
+std::uint64_t bytes_of_checkpoint(const std::string& prefix) {
+  io::FileSystem& files = io::posix_file_system();
+  const std::string folder = io::parent_directory(prefix);
+  std::uint64_t bytes = 0;
+  for (const std::string& name : files.list(folder)) {
+    if (!name.starts_with(io::base_name(prefix))) continue;
+    if (const auto stat = files.stat(io::join_path(folder, name)); stat && stat->kind == io::FileStat::Kind::kFile)
+      bytes += stat->size;
+  }
+  return bytes;
+}
+
+FileGraph meta_graph(const std::string& path, std::span<const std::byte> bytes,
+                     const std::shared_ptr<graph::Resources>& resources) {
+  auto proto = std::make_shared<tensorflow::SavedModel>();
+  formats::parse_meta_graph_file(*proto->add_meta_graphs(), bytes, path);
+  ModelState state;
+  state.path = path;
+  state.checkpoint = formats::checkpoint_of_meta_graph(path);
+  state.proto = proto;
+  state.meta = &proto->meta_graphs(0);
+  state.resources = resources;
+  state.library = std::make_shared<graph::FunctionLibrary>(
+      graph::library_from_proto(state.meta->graph_def().library(), path, proto));
+  const auto graph = load_graph(state, {});
+  return {graph, state.library};
+}
+
+}  // namespace
+
 FrozenGraph FrozenGraph::load(const std::string& path) {
   io::FileSystem& files = io::posix_file_system();
+  const bool with_variables = formats::detect(path).kind == formats::Kind::kMetaGraph;
   const auto bytes = files.map(path);
-  auto parsed = graph::parse_graph_def(io::as_text(bytes->bytes()), path);
-  if (parsed.graph.size() == 0) throw_data_loss(fmt::format("{}: a graph without nodes", path));
+  std::uint64_t size = bytes->bytes().size();
+  if (with_variables) size += bytes_of_checkpoint(formats::checkpoint_of_meta_graph(path));
   FrozenGraph out;
   out.state_ = std::make_shared<State>();
   out.state_->resources->limits = graph::run_limits();
   out.state_->resources->separate_random_states();
-  out.state_->resources->file_bytes = static_cast<std::int64_t>(bytes->bytes().size());
-  out.state_->graph = std::make_shared<graph::Graph>(std::move(parsed.graph));
-  out.state_->library = std::make_shared<graph::FunctionLibrary>(std::move(parsed.library));
+  out.state_->resources->file_bytes = static_cast<std::int64_t>(size);
+  FileGraph read =
+      with_variables ? meta_graph(path, bytes->bytes(), out.state_->resources) : frozen_graph(path, bytes->bytes());
+  if (read.graph->size() == 0) throw_data_loss(fmt::format("{}: a graph without nodes", path));
+  out.state_->graph = std::move(read.graph);
+  out.state_->library = std::move(read.library);
   for (const graph::Node& node : out.state_->graph->nodes()) {
     if (node.op != "Placeholder" && node.op != "PlaceholderV2" && node.op != "PlaceholderWithDefault") continue;
     TensorSpec spec(Shape::unknown_rank(), DType::kInvalid, node.name);

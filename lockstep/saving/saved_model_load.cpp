@@ -6,7 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/formats/proto_io_internal.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/saving/saved_model_state_internal.h"
@@ -29,7 +29,7 @@ bool is_hub_module(const std::string& path) {
 
 const tensorflow::MetaGraphDef& select_meta_graph(const tensorflow::SavedModel& model, std::vector<std::string> tags,
                                                   const std::string& path) {
-  if (model.meta_graphs_size() == 0) throw_data_loss(fmt::format("{}: saved_model.pb holds no MetaGraph", path));
+  if (model.meta_graphs_size() == 0) throw_data_loss(fmt::format("{}: the SavedModel holds no MetaGraph", path));
   if (tags.empty() && model.meta_graphs_size() == 1) return model.meta_graphs(0);
   // Of a module of TensorFlow Hub for TensorFlow 1 the MetaGraph without tags.
   if (tags.empty() && !is_hub_module(path)) tags = {"serve"};
@@ -43,17 +43,8 @@ const tensorflow::MetaGraphDef& select_meta_graph(const tensorflow::SavedModel& 
 }
 
 std::shared_ptr<const tensorflow::SavedModel> read_proto(const std::string& path) {
-  io::FileSystem& files = io::posix_file_system();
-  const std::string file = io::join_path(path, "saved_model.pb");
-  if (!io::is_file(files, file)) {
-    if (io::is_file(files, file + "txt")) {
-      throw_unimplemented(fmt::format(
-          "{}: a SavedModel in text form (saved_model.pbtxt) is not read; convert it to saved_model.pb", path));
-    }
-    throw_not_found(fmt::format("{}: saved_model.pb is missing; is this the folder of a SavedModel?", path));
-  }
   auto proto = std::make_shared<tensorflow::SavedModel>();
-  formats::parse_proto(*proto, files.map(file)->bytes(), file);
+  formats::read_saved_model_file(*proto, path);
   return proto;
 }
 
@@ -231,6 +222,7 @@ LoadedModel load(const std::string& path, const LoadOptions& options) {
   check_io_device(options.experimental_io_device);
   auto state = std::make_shared<ModelState>();
   state->path = path;
+  state->checkpoint = io::join_path(io::join_path(path, "variables"), "variables");
   state->proto = read_proto(path);
   state->meta = &select_meta_graph(*state->proto, options.tags, path);
   state->tensorflow_version = state->meta->meta_info_def().tensorflow_version();

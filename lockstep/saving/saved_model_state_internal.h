@@ -50,6 +50,7 @@ class LoadedObjects {
 
 struct ModelState {
   std::string path;
+  std::string checkpoint;  // the prefix of the variables' values
   std::shared_ptr<const tensorflow::SavedModel> proto;
   const tensorflow::MetaGraphDef* meta = nullptr;
   std::shared_ptr<const graph::FunctionLibrary> library;
@@ -89,7 +90,7 @@ std::vector<SignatureEntry> signature_entries(
 // A model with an object graph (TensorFlow 2).
 void load_objects(ModelState& state, const LoadOptions& options);
 // A model without one: the graph itself, as a TensorFlow 1 session would use it.
-void load_graph(ModelState& state, const LoadOptions& options);
+std::shared_ptr<graph::Graph> load_graph(ModelState& state, const LoadOptions& options);
 
 // Accepts "", "/job:localhost" and names of local devices; throws InvalidArgument, NotFound for others.
 void check_io_device(const std::string& device);

@@ -188,16 +188,81 @@ def test_v1_saved_model(tmp_path, sign):
     tool.assert_close(ours[0][1], theirs)
 
 
-def test_frozen_graph(tmp_path):
+def words_model(tmp_path):
+    """A graph of TensorFlow 1 with a partitioned variable, a reference variable, a local one and a table of a file."""
+    v1 = tf.compat.v1
+    (tmp_path / "words.txt").write_text("a\nb\nc\n")
+    words = v1.placeholder(tf.string, [None], name="words")
+    asset = tf.constant(str(tmp_path / "words.txt"))
+    v1.add_to_collection(v1.GraphKeys.ASSET_FILEPATHS, asset)
+    table = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(
+        asset, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER), -1)
+    rows = v1.get_variable("rows", [5, 2], partitioner=v1.fixed_size_partitioner(2), use_resource=True)
+    bias = v1.get_variable("bias", initializer=np.array([1, -1], "f"), use_resource=False)
+    calls = v1.get_variable("calls", initializer=3.0, collections=[v1.GraphKeys.LOCAL_VARIABLES], trainable=False)
+    y = tf.gather(tf.convert_to_tensor(rows), table.lookup(words) + 1) * calls + bias
+    return words, tf.identity(y, name="y"), table
+
+
+def test_saved_model_in_text(tmp_path):
+    v1 = tf.compat.v1
+    data = np.array([b"c", b"x", b"a"])
+    with tf.Graph().as_default(), v1.Session() as session:
+        words, y, table = words_model(tmp_path)
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
+        builder = v1.saved_model.Builder(str(tmp_path / "m"))
+        builder.add_meta_graph_and_variables(
+            session, ["serve"], {"serving_default": v1.saved_model.predict_signature_def({"words": words}, {"y": y})},
+            assets_collection=v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
+            main_op=tf.group(v1.local_variables_initializer(), v1.tables_initializer()))
+        builder.save(as_text=True)
+        theirs = session.run(y, {words: data})
+    assert not (tmp_path / "m/saved_model.pb").exists()
+    (tmp_path / "words.txt").unlink()
+    tool.assert_close(tool.predict(tmp_path / "m", {"words": data}, tmp_path)[0][1], theirs)
+    assert "written by TensorFlow" in tool.ok("inspect", tmp_path / "m")
+    tool.ok("verify", tmp_path / "m")
+
+
+@pytest.mark.parametrize("form", ["v1", "v2", "text"])
+def test_meta_graph_with_its_checkpoint(form, tmp_path):
+    v1 = tf.compat.v1
+    rng = tool.generator("meta")
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(F32, [None, 3], name="x")
+        rate = v1.placeholder_with_default(0.0, [], name="rate")
+        w = v1.get_variable("w", [3, 4], partitioner=v1.fixed_size_partitioner(2, axis=1), use_resource=False)
+        b = v1.get_variable("b", initializer=rng.normal(size=4).astype("f"), use_resource=form == "v2")
+        calls = v1.get_variable("calls", initializer=2.0, collections=[v1.GraphKeys.LOCAL_VARIABLES], trainable=False)
+        y = tf.nn.softmax(v1.nn.dropout(x, rate=rate) @ tf.convert_to_tensor(w) * calls + b, name="y")
+        v1.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(y[:, 0]), name="train")
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+        data = rng.normal(size=(4, 3)).astype("f")
+        session.run("train", {x: data})
+        version = v1.train.SaverDef.V1 if form == "v1" else v1.train.SaverDef.V2
+        saver = v1.train.Saver(write_version=version)
+        prefix = saver.save(session, str(tmp_path / "model.ckpt"), global_step=7)
+        if form == "text":
+            saver.export_meta_graph(prefix + ".meta", as_text=True)
+        theirs = session.run(y, {x: data})
+    tool.assert_close(tool.predict(prefix + ".meta", {"x": data}, tmp_path, "--outputs", "y:0")[0][1], theirs)
+    assert "--outputs is missing" in tool.refused("predict", prefix + ".meta", "--output", tmp_path / "y.npy")
+    shown = tool.ok("inspect", prefix + ".meta")
+    assert "kind       meta_graph" in shown and "w/Adam_1" in shown
+    tool.ok("verify", prefix + ".meta")
+
+
+@pytest.mark.parametrize("name", ["g.pb", "g.pbtxt"])
+def test_frozen_graph(name, tmp_path):
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
     model = two_inputs()
     fn = tf.function(lambda a, b: model([a, b])).get_concrete_function(
         tf.TensorSpec([None, 4], F32, name="a"), tf.TensorSpec([None, 6, 3], F32, name="b"))
     frozen = convert_variables_to_constants_v2(fn)  # lowers While to Switch, Merge, …
-    tf.io.write_graph(frozen.graph.as_graph_def(), str(tmp_path), "g.pb", as_text=False)
+    tf.io.write_graph(frozen.graph.as_graph_def(), str(tmp_path), name, as_text=name.endswith("txt"))
     feeds = inputs_of(model, 2)
     names = [t.name for t in frozen.outputs]
-    ours = tool.predict(tmp_path / "g.pb", feeds, tmp_path, "--outputs", ",".join(names))
+    ours = tool.predict(tmp_path / name, feeds, tmp_path, "--outputs", ",".join(names))
     for (_, value), theirs in zip(ours, call(model, feeds).values(), strict=True):
         tool.assert_close(value, theirs)
 

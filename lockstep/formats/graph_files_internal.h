@@ -1,0 +1,37 @@
+// The files of graphs, each of which TensorFlow writes as bytes or as text. Internal.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/io/file_system.h"
+
+namespace tensorflow {
+class GraphDef;
+class MetaGraphDef;
+class SavedModel;
+}  // namespace tensorflow
+
+namespace lockstep::formats {
+
+// saved_model.pb of the folder, or saved_model.pbtxt where there is no other; empty without either.
+std::optional<std::string> saved_model_file(const std::string& directory,
+                                            io::FileSystem& files = io::posix_file_system());
+
+// Throws NotFound without a file, and as parse_proto and parse_proto_text do.
+void read_saved_model_file(tensorflow::SavedModel& model, const std::string& directory,
+                           io::FileSystem& files = io::posix_file_system());
+
+void parse_graph_file(tensorflow::GraphDef& graph, std::span<const std::byte> bytes, std::string_view what);
+void parse_meta_graph_file(tensorflow::MetaGraphDef& graph, std::span<const std::byte> bytes, std::string_view what);
+
+bool looks_like_saved_model_text(std::span<const std::byte> bytes);
+bool looks_like_graph_text(std::span<const std::byte> bytes);
+bool looks_like_meta_graph_text(std::span<const std::byte> bytes);
+
+// The prefix of the checkpoint that belongs to a MetaGraph: "model.ckpt-7" of "model.ckpt-7.meta".
+std::string checkpoint_of_meta_graph(const std::string& path);
+
+}  // namespace lockstep::formats
