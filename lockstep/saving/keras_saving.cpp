@@ -105,7 +105,7 @@ void add_own_assets(const SavedObject& object, std::vector<formats::KerasAsset>&
 }
 
 void load_own_assets(ModelImpl& model, const formats::KerasArchive& archive) {
-  for (const SavedObject& object : saved_objects(model)) {
+  for (const SavedObject& object : saved_objects(model, layer_attribute_of(archive.weights()))) {
     if (!object.own_assets) continue;
     io::ScratchFolder scratch;
     const std::string folder = below(object.path, "");
@@ -132,7 +132,7 @@ std::vector<formats::KerasAsset> assets_of(ModelImpl& model) {
 
 void load_assets(ModelImpl& model, const formats::KerasArchive& archive, const std::string& path) {
   const std::vector<std::string> assets = archive.assets();
-  for (const SavedObject& object : saved_objects(model)) {
+  for (const SavedObject& object : saved_objects(model, layer_attribute_of(archive.weights()))) {
     if (!object.vocabulary || object.vocabulary->vocabulary_in_config()) continue;
     const std::string name = object.path + kVocabulary;
     if (std::find(assets.begin(), assets.end(), name) == assets.end())
@@ -161,7 +161,7 @@ std::vector<distribute::VariablePtr> optimizer_targets(std::vector<distribute::V
 void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const std::string& path, bool skip_mismatch,
                   Assignment& assignment) {
   std::vector<std::string> failures;
-  for (const SavedObject& object : saved_objects(model)) {
+  for (const SavedObject& object : saved_objects(model, layer_attribute_of(weights))) {
     auto stored = weights.variables(object.path);
     const auto& entries = object.state.entries;
     if (object.is_optimizer && stored.size() != entries.size()) {

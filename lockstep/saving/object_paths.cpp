@@ -18,6 +18,8 @@ using keras::LayerPtr;
 using keras::LayerTree;
 using keras::ModelImpl;
 
+constexpr char kCheckpointDependencies[] = "_layer_checkpoint_dependencies";
+
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "/" + name; }
 
 // Whether a user's class decides what is saved of its objects.
@@ -27,6 +29,7 @@ bool stores_itself(const Layer& layer) {
 
 class Walk {
  public:
+  explicit Walk(LayerAttribute attribute) : attribute_(attribute) {}
   void model(ModelImpl& model) { layer(model, ""); }
   std::vector<SavedObject> take() { return std::move(objects_); }
 
@@ -40,7 +43,9 @@ class Walk {
     objects_.back().is_activation = path.ends_with("/activation") || path.ends_with("/recurrent_activation");
     auto* const model = dynamic_cast<ModelImpl*>(&layer);
     const bool graph = model && (model->is_functional() || model->is_sequential());
-    if (graph) container(model->layers(), join(path, "layers"));
+    if (graph && attribute_ == LayerAttribute::kLayers) container(model->layers(), join(path, "layers"));
+    if (graph && attribute_ != LayerAttribute::kLayers)
+      dependencies(model->layers(), join(path, kCheckpointDependencies));
     for (const std::string& attribute : attributes(layer, model, graph)) {
       if (attribute == "layers" && model) {
         container(model->layers(), join(path, attribute));
@@ -80,6 +85,15 @@ class Walk {
     std::map<std::string, int> used;
     for (const LayerPtr& item : layers)
       layer(*item, join(path, numbered(used, keras::to_snake_case(item->class_name()))));
+  }
+
+  void dependencies(const std::vector<LayerPtr>& layers, const std::string& path) {
+    std::map<std::string, int> used;
+    for (const LayerPtr& item : layers) {
+      const std::string class_name = keras::to_snake_case(item->class_name());
+      layer(*item, join(path, numbered(used, class_name)));
+      if (!item->weights().empty()) ++used[class_name];
+    }
   }
 
   // A list or a dict in order; one inside another is a "container".
@@ -122,16 +136,23 @@ class Walk {
     return count == 0 ? name : name + "_" + std::to_string(count);
   }
 
+  const LayerAttribute attribute_;
   std::vector<SavedObject> objects_;
   std::set<const Layer*> seen_;
 };
 
 }  // namespace
 
-std::vector<SavedObject> saved_objects(ModelImpl& model) {
-  Walk walk;
+std::vector<SavedObject> saved_objects(ModelImpl& model, LayerAttribute attribute) {
+  Walk walk(attribute);
   walk.model(model);
   return walk.take();
+}
+
+LayerAttribute layer_attribute_of(const formats::KerasWeights& weights) {
+  const bool old = std::ranges::any_of(weights.list(),
+                                       [](const auto& info) { return info.name.starts_with(kCheckpointDependencies); });
+  return old ? LayerAttribute::kCheckpointDependencies : LayerAttribute::kLayers;
 }
 
 }  // namespace lockstep::saving

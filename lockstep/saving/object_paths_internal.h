@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/formats/keras_weights.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
 
@@ -24,6 +25,11 @@ struct SavedObject {
 // Walks a model as keras.saving does (rules: each object once, under the first path that reaches it; the layers of
 // Sequential and Functional models first, then attributes sorted by name, private ones last; items of containers are
 // named by class). The optimizer comes in its place among the attributes when the model is compiled.
-std::vector<SavedObject> saved_objects(keras::ModelImpl& model);
+//
+// Keras 2.12 and 2.13 reach the layers of a Functional or Sequential model through another attribute than `layers`,
+// `_layer_checkpoint_dependencies`, which has each layer with variables twice. The numbers behind the names count both.
+enum class LayerAttribute { kLayers, kCheckpointDependencies };
+std::vector<SavedObject> saved_objects(keras::ModelImpl& model, LayerAttribute attribute = LayerAttribute::kLayers);
+LayerAttribute layer_attribute_of(const formats::KerasWeights& weights);
 
 }  // namespace lockstep::saving

@@ -185,6 +185,49 @@ def test_models_of_keras_2_stay_models_of_keras_2(make, tmp_path):
             tool.assert_close(ours, theirs, rtol)
 
 
+def as_keras_2_13(monkeypatch):
+    """Weights under the names that Keras 2.12 and 2.13 gave: attributes in alphabetical order, `_layer_checkpoint_dependencies`
+    among them, and layers that a container has twice counted twice."""
+    from tf_keras.src.saving import saving_lib
+    skipped = saving_lib.ATTR_SKIPLIST - {"_layer_checkpoint_dependencies"}
+
+    def attributes(trackable):
+        for name in sorted(dir(trackable)):
+            if not name.startswith("__") and name not in skipped:
+                try:
+                    yield name, getattr(trackable, name)
+                except Exception:
+                    pass
+
+    def container(items, weights_store, assets_store, inner_path, visited_trackables):
+        used = {}
+        for item in list(items.values()) if isinstance(items, dict) else items:
+            if saving_lib._is_keras_trackable(item):
+                name = saving_lib.generic_utils.to_snake_case(item.__class__.__name__)
+                used[name] = used.get(name, -1) + 1
+                path = f"{inner_path}/{name}_{used[name]}" if used[name] else f"{inner_path}/{name}"
+                saving_lib._save_state(item, weights_store, assets_store, path, visited_trackables)
+
+    monkeypatch.setattr(saving_lib, "_walk_trackable", attributes)
+    monkeypatch.setattr(saving_lib, "_save_container_state", container)
+
+
+@pytest.mark.parametrize("make", [image, recurrent, bidirectional, nested, shared, others], ids=lambda make: make.__name__)
+def test_names_of_weights_in_keras_2_13(make, tmp_path, monkeypatch):
+    if tool.CONTROL:
+        return  # tf-keras does not read what older versions wrote
+    rng = tool.generator("keras2.13", make.__name__)
+    model = randomised(make(), rng)
+    data = data_of(model, rng)
+    expected = predicted(model, data, False)
+    as_keras_2_13(monkeypatch)
+    model.save(tmp_path / "m.keras")
+    with zipfile.ZipFile(tmp_path / "m.keras") as archive, h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as weights:
+        assert "_layer_checkpoint_dependencies" in weights
+    for (_, ours), theirs in zip(tool.predict(tmp_path / "m.keras", list(data.values()), tmp_path), expected, strict=True):
+        tool.assert_close(ours, theirs)
+
+
 OPTIMIZERS = [("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"clipnorm": 0.5}), ("Adam", {"amsgrad": True}),
               ("Adam", {"learning_rate": "schedule"}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
               ("Adagrad", {}), ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {}), ("AdamW", {}), ("Lion", {}), ("Adafactor", {}),
