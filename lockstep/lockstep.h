@@ -39,13 +39,15 @@
 namespace lockstep::layers {
 using keras::Layer;
 }
-// zip(model.weights(), other.weights()) without a namespace.
+// zip(model.weights(), other.weights()), len(model.layers()) without a namespace.
 namespace lockstep::distribute {
+using lockstep::len;
 using lockstep::zip;
-}
+}  // namespace lockstep::distribute
 namespace lockstep::keras {
+using lockstep::len;
 using lockstep::zip;
-}
+}  // namespace lockstep::keras
 
 // TensorFlow's packages of operations: ops::math::top_k, ops::linalg::solve, ops::nn::softmax.
 namespace lockstep::ops {

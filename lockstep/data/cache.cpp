@@ -1,5 +1,6 @@
-// Dataset.cache in memory: the elements of the first complete pass, rows of equal shape in one block.
+// Dataset.cache in memory: the elements of the first pass that reads all of them, rows of equal shape in one block.
 #include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -66,6 +67,11 @@ class CacheIterator : public NodeIterator {
     if (!out.store()) out = keep(out.element());
     filling_->items.push_back(out);
     ++position_;
+    // With the last element it is complete, as in TensorFlow: whoever knows the cardinality asks for no more, as fit.
+    if (size_ == static_cast<std::int64_t>(position_)) {
+      contents_ = std::move(filling_);
+      cache_.publish(contents_);
+    }
     return true;
   }
   std::int64_t advance(std::int64_t n) override {
@@ -97,7 +103,8 @@ class CacheIterator : public NodeIterator {
     if (!start.is_null()) input_->restore(start);
     filling_ = std::make_shared<Contents>();
     filling_->start = input_->save();
-    if (const auto size = known(node_->cardinality())) filling_->items.reserve(static_cast<std::size_t>(*size));
+    size_ = known(node_->cardinality());
+    if (size_) filling_->items.reserve(static_cast<std::size_t>(*size_));
     rows_.reset();
   }
   Item keep(const Element& element) {
@@ -112,6 +119,7 @@ class CacheIterator : public NodeIterator {
   std::shared_ptr<const Contents> contents_;  // once complete
   std::unique_ptr<NodeIterator> input_;
   std::shared_ptr<Contents> filling_;
+  std::optional<std::int64_t> size_;  // of the input, where it is known
   std::shared_ptr<RowStore> rows_;
   std::size_t position_ = 0;
 };

@@ -234,6 +234,15 @@ TEST_F(DatasetTest, CacheKeepsTheFirstCompletePass) {
   EXPECT_EQ(calls, 7);
   const Dataset frozen = Dataset::range(6).shuffle(6, 1).cache();
   EXPECT_EQ(flat(frozen), flat(frozen));
+  // Read to the last element and not beyond it, as fit reads: TensorFlow's caches are complete then.
+  for (const Dataset& cache :
+       {Dataset::range(6).shuffle(6, 4).cache(), Dataset::range(6).shuffle(6, 4).cache().batch(1).unbatch(),
+        Dataset::range(6).shuffle(6, 4).cache(testing::TempDir() + "/exactly_" + std::to_string(::getpid()))}) {
+    Ints exactly;
+    DatasetIterator iterator = cache.make_iterator();
+    for (int i = 0; i < 6; ++i) exactly.push_back(iterator.next()->leaf().item<std::int64_t>());
+    EXPECT_EQ(flat(cache), exactly);
+  }
   const Dataset ragged =
       Dataset::range(3).map([](const Tensor& n) { return ops::fill(ops::reshape(n, ops::Ints{1}), n); }).cache();
   EXPECT_EQ(lists(ragged), (Lists{{}, {1}, {2, 2}}));

@@ -47,13 +47,12 @@ class FileCacheIterator : public NodeIterator {
     if (ended_) return false;
     if (reader_) return read(out);
     if (!input_->next(out)) {
-      writer_->finish();
-      writer_.reset();
-      ended_ = true;
+      finish();
       return false;
     }
     write(out.element());
     ++position_;
+    if (size_ == position_) finish();  // as in memory
     return true;
   }
   Json save() const override { return {{"start", start_}, {"position", position_}, {"ended", ended_}}; }
@@ -67,6 +66,11 @@ class FileCacheIterator : public NodeIterator {
   }
 
  private:
+  void finish() {
+    writer_->finish();
+    writer_.reset();
+    ended_ = true;
+  }
   void begin() {
     reader_.reset();
     writer_.reset();
@@ -80,6 +84,7 @@ class FileCacheIterator : public NodeIterator {
       components_ = spec_.num_leaves();
     } else {
       input_ = node_->make_iterator();
+      size_ = known(node_->cardinality());
       start_ = input_->save();
       writer_ = std::make_unique<formats::BundleWriter>(filename_);
     }
@@ -113,6 +118,7 @@ class FileCacheIterator : public NodeIterator {
   std::shared_ptr<KnownSpec> known_;
   std::unique_ptr<formats::BundleReader> reader_;  // where the files were there
   std::unique_ptr<NodeIterator> input_;            // else
+  std::optional<std::int64_t> size_;               // of the input, where it is known
   std::unique_ptr<formats::BundleWriter> writer_;
   Json start_;  // where the input stood when the pass began
   ElementSpec spec_;

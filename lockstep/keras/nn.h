@@ -116,7 +116,10 @@ struct DropoutKeywords {
   std::optional<std::int64_t> seed = std::nullopt;
 };
 Tensor dropout(const Tensor& x, const DropoutKeywords& o);
-inline Tensor dropout(const Tensor& x, double rate) { return dropout(x, DropoutKeywords{{}, rate}); }
+inline Tensor dropout(const Tensor& x, double rate, DropoutKeywords o = {}) {
+  o.rate = rate;
+  return dropout(x, o);
+}
 
 // x over its Euclidean length along the axes; the square of the length counts as at least epsilon.
 struct L2NormalizeKeywords {

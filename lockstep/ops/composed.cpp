@@ -118,7 +118,8 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& 
 }
 Tensor range(const RangeKeywords& keywords) {
   if (!keywords.limit) throw_invalid_argument("range requires limit");
-  return range(keywords.start, *keywords.limit, keywords.delta);
+  const Tensor numbers = range(keywords.start, *keywords.limit, keywords.delta);
+  return keywords.dtype ? cast(numbers, *keywords.dtype) : numbers;
 }
 Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing) {
   if (indexing != "xy" && indexing != "ij")

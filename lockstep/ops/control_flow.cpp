@@ -87,6 +87,69 @@ Structure map_rows(const StructureFunction& fn, const Structure& elems) {
   return stacked(results, "map_fn");
 }
 
+std::size_t chosen_branch(const Tensor& index, std::size_t branches, std::size_t below) {
+  if (branches == 0) throw_invalid_argument("switch requires at least one branch");
+  if (!index.defined() || !index.is_value() || index.num_elements() != 1)
+    throw_invalid_argument("switch requires an index of one value that is known when it is called");
+  const auto place = index.item<std::int64_t>();
+  return place < 0 ? below : std::min(static_cast<std::size_t>(place), branches - 1);
+}
+
+void throw_no_case() { throw_invalid_argument("case_: none of the conditions is true; give a default_fn"); }
+
+namespace {
+
+Structure take(const Structure& elems, std::int64_t begin, std::int64_t end, std::int64_t step, int axis) {
+  return elems.map([&](const Tensor& leaf) {
+    std::vector<std::int32_t> places;
+    for (std::int64_t i = begin; i < end; i += step) places.push_back(static_cast<std::int32_t>(i));
+    return ops::gather(leaf, Tensor::from_vector(places), axis);
+  });
+}
+
+// Pairs of neighbours are combined, their results scanned, and the results between them combined from these: the
+// order in which Keras rounds.
+Structure scan_pairs(const StructureFunction& fn, const Structure& elems, std::int64_t count, int axis) {
+  if (count < 2) return elems;
+  const auto combine = [&](const Structure& a, const Structure& b) {
+    return elems.pack(Tensors(fn(Structure::list({a, b})).flatten()));
+  };
+  const Structure odd =
+      scan_pairs(fn, combine(take(elems, 0, count - 1, 2, axis), take(elems, 1, count, 2, axis)), count / 2, axis);
+  const std::int64_t evens = (count - 1) / 2;
+  Structure even = take(elems, 0, 1, 1, axis);
+  if (evens > 0) {
+    const Tensors rest = combine(take(odd, 0, evens, 1, axis), take(elems, 2, count, 2, axis)).flatten();
+    std::size_t next = 0;
+    even = even.map([&](const Tensor& first) { return ops::concat({first, rest[next++]}, axis); });
+  }
+  std::vector<std::int32_t> order;
+  for (std::int64_t i = 0; i < count; ++i)
+    order.push_back(static_cast<std::int32_t>(i % 2 == 0 ? i / 2 : evens + 1 + i / 2));
+  const Tensors odds = odd.flatten();
+  std::size_t next = 0;
+  return even.map([&](const Tensor& leaf) {
+    return ops::gather(ops::concat({leaf, odds[next++]}, axis), Tensor::from_vector(order), axis);
+  });
+}
+
+}  // namespace
+
+Structure associative_scan(const StructureFunction& fn, const Structure& elems, bool reverse, int axis) {
+  std::optional<std::int64_t> count;
+  elems.visit([&](const Tensor& leaf) {
+    const std::int64_t own = leaf.dim(axis);
+    if (own == kUnknownDim || (count && *count != own))
+      throw_invalid_argument("associative_scan requires tensors of the same known extent on the axis");
+    count = own;
+  });
+  if (!count) throw_invalid_argument("associative_scan requires a tensor");
+  const auto turned = [&](const Structure& values) {
+    return reverse ? values.map([&](const Tensor& leaf) { return ops::reverse(leaf, {axis}); }) : values;
+  };
+  return turned(scan_pairs(fn, turned(elems), *count, axis));
+}
+
 Structure scan(const StructureFunction& fn, const Structure& elems, Structure initializer, bool reverse,
                bool keep_all) {
   const std::int64_t rows = rows_of(elems);

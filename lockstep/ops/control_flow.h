@@ -23,10 +23,14 @@ using StructureFunction = std::function<Nested<Tensor>(const Nested<Tensor>&)>;
 template <typename Fn, std::size_t... I>
 Nested<Tensor> call_with_parts(Fn& fn, const Nested<Tensor>& values, std::index_sequence<I...>) {
   const auto parts = values.parts<sizeof...(I)>();
+  // A function that takes structures also takes tensors.
   if constexpr (std::is_invocable_v<Fn&, decltype((I, std::declval<const Tensor&>()))...>) {
-    return fn(parts[I].leaf()...);
-  } else {
+    if ((parts[I].is_leaf() && ...)) return fn(parts[I].leaf()...);
+  }
+  if constexpr (std::is_invocable_v<Fn&, decltype((I, std::declval<const Nested<Tensor>&>()))...>) {
     return fn(parts[I]...);
+  } else {
+    throw_wrong_structure("a list or a dict", "one tensor");
   }
 }
 template <typename Fn, std::size_t... I>
@@ -63,8 +67,14 @@ Nested<Tensor> scan(const StructureFunction& fn, const Nested<Tensor>& elems, Ne
 std::pair<Nested<Tensor>, Nested<Tensor>> scan_with_carry(const StructureFunction& fn, Nested<Tensor> init,
                                                           const Nested<Tensor>& xs, std::optional<std::int64_t> length,
                                                           bool reverse);
+// keras.ops.associative_scan.
+Nested<Tensor> associative_scan(const StructureFunction& fn, const Nested<Tensor>& elems, bool reverse, int axis);
 // Throws InvalidArgument where the condition is not one boolean or number that is known.
 bool is_true(const Tensor& pred);
+// The branch that an index chooses: beyond the last one the last, below 0 the given one. Throws InvalidArgument for an
+// index that is not known.
+std::size_t chosen_branch(const Tensor& index, std::size_t branches, std::size_t below);
+[[noreturn]] void throw_no_case();
 
 }  // namespace internal
 
@@ -72,6 +82,25 @@ template <typename True, typename False>
 auto cond(const Tensor& pred, True true_fn, False false_fn) {
   using Result = std::common_type_t<std::invoke_result_t<True&>, std::invoke_result_t<False&>>;
   return internal::is_true(pred) ? static_cast<Result>(true_fn()) : static_cast<Result>(false_fn());
+}
+
+// tf.switch_case(index, {[&] { return x; }, [&] { return x * 2; }}): the last function for an index outside.
+using Branch = std::function<Nested<Tensor>()>;
+inline Nested<Tensor> switch_case(const Tensor& branch_index, const std::vector<Branch>& branch_fns) {
+  return branch_fns[internal::chosen_branch(branch_index, branch_fns.size(), branch_fns.size() - 1)]();
+}
+struct CaseKeywords {
+  FieldNamesOnly names_only = {};
+  Branch default_fn = {};
+};
+// tf.case: the function of the first true condition. Throws InvalidArgument where there is none and no default_fn.
+inline Nested<Tensor> case_(const std::vector<std::pair<Tensor, Branch>>& pred_fn_pairs,
+                            const CaseKeywords& keywords = {}) {
+  for (const auto& [pred, fn] : pred_fn_pairs) {
+    if (internal::is_true(pred)) return fn();
+  }
+  if (!keywords.default_fn) internal::throw_no_case();
+  return keywords.default_fn();
 }
 
 struct WhileLoopKeywords {
@@ -118,11 +147,13 @@ Nested<Tensor> foldr(Fn fn, const Nested<Tensor>& elems, const Nested<Tensor>& i
 }  // namespace lockstep::ops
 
 namespace lockstep {
+using ops::case_;
 using ops::cond;
 using ops::foldl;
 using ops::foldr;
 using ops::map_fn;
 using ops::scan;
+using ops::switch_case;
 using ops::vectorized_map;
 using ops::while_loop;
 }  // namespace lockstep
@@ -135,6 +166,24 @@ using ops::while_loop;
 template <typename Fn>
 Nested<Tensor> map(Fn f, const Nested<Tensor>& xs) {
   return ops::map_fn(std::move(f), xs);
+}
+// keras.ops.switch (a keyword of C++): the branch of the index, called with the operands.
+template <typename... Operands>
+Nested<Tensor> switch_(
+    const Tensor& index,
+    const std::vector<std::type_identity_t<std::function<Nested<Tensor>(const Operands&...)>>>& branches,
+    const Operands&... operands) {
+  return branches[ops::internal::chosen_branch(index, branches.size(), 0)](operands...);
+}
+struct AssociativeScanKeywords {
+  FieldNamesOnly names_only = {};
+  bool reverse = false;
+  int axis = 0;
+};
+// f(a, b), associative, of slices of elems: all partial results.
+template <typename Fn>
+Nested<Tensor> associative_scan(Fn f, const Nested<Tensor>& elems, const AssociativeScanKeywords& keywords = {}) {
+  return ops::internal::associative_scan(ops::internal::of_parts(std::move(f)), elems, keywords.reverse, keywords.axis);
 }
 // body_fun(i, value) for i from lower to upper - 1, i an int32 scalar.
 template <typename Fn>

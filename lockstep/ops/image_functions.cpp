@@ -173,19 +173,25 @@ Tensor central_crop(const Tensor& images, double central_fraction) {
     return ops::slice(x, {0, top, left, 0}, {-1, x.dim(1) - 2 * top, x.dim(2) - 2 * left, -1});
   });
 }
-Tensor crop_to_bounding_box(const Tensor& images, std::int64_t offset_height, std::int64_t offset_width,
-                            std::int64_t target_height, std::int64_t target_width) {
+namespace {
+std::int64_t number(const Extent& extent) {
+  return extent.tensor().defined() ? extent.tensor().item<std::int64_t>() : extent.known();
+}
+}  // namespace
+Tensor crop_to_bounding_box(const Tensor& images, const Extent& offset_height, const Extent& offset_width,
+                            const Extent& target_height, const Extent& target_width) {
+  const std::int64_t top = number(offset_height), left = number(offset_width), height = number(target_height),
+                     width = number(target_width);
   return of_batch("crop_to_bounding_box", images, [&](const Tensor& x) {
-    return ops::slice(x, {0, offset_height, offset_width, 0}, {-1, target_height, target_width, -1});
+    return ops::slice(x, {0, top, left, 0}, {-1, height, width, -1});
   });
 }
-Tensor pad_to_bounding_box(const Tensor& images, std::int64_t offset_height, std::int64_t offset_width,
-                           std::int64_t target_height, std::int64_t target_width) {
+Tensor pad_to_bounding_box(const Tensor& images, const Extent& offset_height, const Extent& offset_width,
+                           const Extent& target_height, const Extent& target_width) {
+  const std::int64_t top = number(offset_height), left = number(offset_width), height = number(target_height),
+                     width = number(target_width);
   return of_batch("pad_to_bounding_box", images, [&](const Tensor& x) {
-    return ops::pad(x, {{0, 0},
-                        {offset_height, target_height - offset_height - x.dim(1)},
-                        {offset_width, target_width - offset_width - x.dim(2)},
-                        {0, 0}});
+    return ops::pad(x, {{0, 0}, {top, height - top - x.dim(1)}, {left, width - left - x.dim(2)}, {0, 0}});
   });
 }
 
@@ -298,7 +304,8 @@ ImageGradients image_gradients(const Tensor& images) {
   return {along(1), along(2)};
 }
 
-Tensor resize_with_crop_or_pad(const Tensor& images, std::int64_t target_height, std::int64_t target_width) {
+Tensor resize_with_crop_or_pad(const Tensor& images, const Extent& given_height, const Extent& given_width) {
+  const std::int64_t target_height = number(given_height), target_width = number(given_width);
   return of_batch("resize_with_crop_or_pad", images, [&](const Tensor& x) {
     const std::int64_t height = x.dim(1), width = x.dim(2);
     const auto half = [](std::int64_t difference) { return difference > 0 ? difference / 2 : 0; };
@@ -309,8 +316,9 @@ Tensor resize_with_crop_or_pad(const Tensor& images, std::int64_t target_height,
   });
 }
 
-Tensor resize_with_pad(const Tensor& images, std::int64_t target_height, std::int64_t target_width,
+Tensor resize_with_pad(const Tensor& images, const Extent& given_height, const Extent& given_width,
                        const ResizeKeywords& keywords) {
+  const std::int64_t target_height = number(given_height), target_width = number(given_width);
   return of_batch("resize_with_pad", images, [&](const Tensor& x) {
     const auto height = static_cast<float>(x.dim(1)), width = static_cast<float>(x.dim(2));
     const auto wanted_height = static_cast<float>(target_height), wanted_width = static_cast<float>(target_width);

@@ -45,10 +45,11 @@ Tensor flip_up_down(const Tensor& images);
 Tensor transpose(const Tensor& images);
 Tensor rot90(const Tensor& images, int k = 1);  // counter-clockwise
 Tensor central_crop(const Tensor& images, double central_fraction);
-Tensor crop_to_bounding_box(const Tensor& images, std::int64_t offset_height, std::int64_t offset_width,
-                            std::int64_t target_height, std::int64_t target_width);
-Tensor pad_to_bounding_box(const Tensor& images, std::int64_t offset_height, std::int64_t offset_width,
-                           std::int64_t target_height, std::int64_t target_width);
+// Numbers, or tensors of one integer whose value is known.
+Tensor crop_to_bounding_box(const Tensor& images, const Extent& offset_height, const Extent& offset_width,
+                            const Extent& target_height, const Extent& target_width);
+Tensor pad_to_bounding_box(const Tensor& images, const Extent& offset_height, const Extent& offset_width,
+                           const Extent& target_height, const Extent& target_width);
 Tensor adjust_brightness(const Tensor& images, double delta);
 Tensor adjust_contrast(const Tensor& images, double contrast_factor);
 Tensor adjust_saturation(const Tensor& images, double saturation_factor);
@@ -122,9 +123,9 @@ struct ImageGradients {
 };
 ImageGradients image_gradients(const Tensor& images);
 // The middle of larger images; zeros around smaller ones.
-Tensor resize_with_crop_or_pad(const Tensor& images, std::int64_t target_height, std::int64_t target_width);
+Tensor resize_with_crop_or_pad(const Tensor& images, const Extent& target_height, const Extent& target_width);
 // Resized with their proportions, with zeros around them.
-Tensor resize_with_pad(const Tensor& images, std::int64_t target_height, std::int64_t target_width,
+Tensor resize_with_pad(const Tensor& images, const Extent& target_height, const Extent& target_width,
                        const ResizeKeywords& keywords = {});
 
 }  // namespace lockstep::image

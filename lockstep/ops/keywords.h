@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
@@ -65,15 +66,40 @@ LOCKSTEP_REDUCE(reduce_logsumexp)
 // Of functions that make tensors: zeros({2, 3}, {.dtype = int32}).
 struct DTypeKeywords {
   FieldNamesOnly names_only = {};
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
 };
 inline Tensor zeros(const ShapeArg& shape, const DTypeKeywords& keywords) { return zeros(shape, keywords.dtype); }
 inline Tensor ones(const ShapeArg& shape, const DTypeKeywords& keywords) { return ones(shape, keywords.dtype); }
+// The dtype by its name: ones({2, 3}, "int32").
+template <std::convertible_to<std::string_view> Name>
+Tensor zeros(const ShapeArg& shape, const Name& dtype) {
+  return zeros(shape, DType(DTypeLike(dtype)));
+}
+template <std::convertible_to<std::string_view> Name>
+Tensor ones(const ShapeArg& shape, const Name& dtype) {
+  return ones(shape, DType(DTypeLike(dtype)));
+}
+template <std::convertible_to<std::string_view> Name>
+Tensor zeros_like(const Tensor& x, const Name& dtype) {
+  return zeros_like(x, DType(DTypeLike(dtype)));
+}
+template <std::convertible_to<std::string_view> Name>
+Tensor ones_like(const Tensor& x, const Name& dtype) {
+  return ones_like(x, DType(DTypeLike(dtype)));
+}
+template <std::convertible_to<std::string_view> Name>
+Tensor range(std::int64_t limit, const Name& dtype) {
+  return range(limit, DType(DTypeLike(dtype)));
+}
+template <std::convertible_to<std::string_view> Name>
+Tensor constant(const Values& values, const Name& dtype) {
+  return constant(values, DType(DTypeLike(dtype)));
+}
 
 struct ArgmaxKeywords {
   FieldNamesOnly names_only = {};
   int axis = 0;
-  DType output_type = DType::kInt64;
+  DTypeLike output_type = DType::kInt64;
 };
 inline Tensor argmax(const Tensor& x, const ArgmaxKeywords& keywords) {
   return argmax(x, keywords.axis, keywords.output_type);
@@ -106,7 +132,7 @@ inline Tensor matmul(const Tensor& a, const Tensor& b, const MatmulKeywords& key
 
 struct CastKeywords {
   FieldNamesOnly names_only = {};
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
 };
 inline Tensor cast(const Tensor& x, const CastKeywords& keywords) { return cast(x, keywords.dtype); }
 
@@ -147,7 +173,7 @@ struct OneHotKeywords {
   double on_value = 1;
   double off_value = 0;
   int axis = -1;
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
 };
 Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& keywords);
 inline Tensor one_hot(const Tensor& indices, const OneHotKeywords& keywords) {
@@ -159,13 +185,23 @@ struct RangeKeywords {
   Number start = 0;
   std::optional<Number> limit = std::nullopt;  // a missing one is an InvalidArgument
   Number delta = 1;
+  std::optional<DTypeLike> dtype = std::nullopt;  // default: int32 of whole numbers, else float32
 };
 Tensor range(const RangeKeywords& keywords);
+// range(5, {.dtype = int64}), range(1, 5, {.dtype = int64}).
+inline Tensor range(Number limit, RangeKeywords keywords) {
+  keywords.limit = limit;
+  return range(keywords);
+}
+inline Tensor range(Number start, Number limit, RangeKeywords keywords) {
+  keywords.start = start;
+  return range(limit, keywords);
+}
 
 struct SequenceMaskKeywords {
   FieldNamesOnly names_only = {};
   std::optional<std::int64_t> maxlen = std::nullopt;
-  DType dtype = DType::kBool;
+  DTypeLike dtype = DType::kBool;
 };
 inline Tensor sequence_mask(const Tensor& lengths, const SequenceMaskKeywords& keywords) {
   return sequence_mask(lengths, keywords.maxlen, keywords.dtype);
@@ -190,7 +226,7 @@ inline TopK top_k(const Tensor& x, const TopKKeywords& keywords) { return top_k(
 struct EyeKeywords {
   FieldNamesOnly names_only = {};
   std::optional<std::int64_t> num_columns = std::nullopt;
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
 };
 inline Tensor eye(std::int64_t rows, const EyeKeywords& keywords) {
   return eye(rows, keywords.num_columns, keywords.dtype);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/tensor/shape_arg.h"
@@ -22,7 +23,7 @@ struct NormalNumbers {
   FieldNamesOnly names_only = {};
   double mean = 0.0;
   double stddev = 1.0;
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
 };
 // A limit of uniform: a number, or a tensor of one.
 class Limit : public std::optional<Number> {
@@ -39,7 +40,7 @@ struct UniformNumbers {
   FieldNamesOnly names_only = {};
   Limit minval = std::nullopt;  // default: 0
   Limit maxval = std::nullopt;  // default: 1
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
 };
 
 // tf.random.Generator of the Philox algorithm. Copies share the state.
@@ -116,14 +117,14 @@ struct NormalOptions {
   FieldNamesOnly names_only = {};
   double mean = 0.0;
   double stddev = 1.0;
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
   std::optional<std::int64_t> seed = std::nullopt;
 };
 struct UniformOptions {
   FieldNamesOnly names_only = {};
   Limit minval = std::nullopt;  // default: 0
   Limit maxval = std::nullopt;  // default: 1; integers need one
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
   std::optional<std::int64_t> seed = std::nullopt;
 };
 struct SeedOptions {
@@ -161,18 +162,25 @@ struct GammaOptions {
   FieldNamesOnly names_only = {};
   Parameter alpha = {};  // where it is not given by position
   Parameter beta = {};   // default: 1
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
   std::optional<std::int64_t> seed = std::nullopt;
 };
 Tensor gamma(const ShapeArg& shape, const GammaOptions& options);
-inline Tensor gamma(const ShapeArg& shape, double alpha) { return gamma(shape, GammaOptions{{}, alpha}); }
+// gamma({2}, 0.5, {.beta = 2.0, .seed = 1}).
+inline Tensor gamma(const ShapeArg& shape, const Parameter& alpha, GammaOptions options = {}) {
+  options.alpha = alpha;
+  return gamma(shape, options);
+}
 struct PoissonOptions {
   FieldNamesOnly names_only = {};
   Parameter lam = {};  // where it is not given by position
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
   std::optional<std::int64_t> seed = std::nullopt;
 };
 Tensor poisson(const ShapeArg& shape, const PoissonOptions& options);
-inline Tensor poisson(const ShapeArg& shape, double lam) { return poisson(shape, PoissonOptions{{}, lam}); }
+inline Tensor poisson(const ShapeArg& shape, const Parameter& lam, PoissonOptions options = {}) {
+  options.lam = lam;
+  return poisson(shape, options);
+}
 
 }  // namespace lockstep::ops::random

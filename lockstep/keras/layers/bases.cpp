@@ -177,3 +177,22 @@ bool BuiltInCell::overrides_step() const {
 }
 
 }  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+Wrapper::Wrapper(LayerHandle layer, keras::LayerOptions options) : Layer(std::move(options)), layer(std::move(layer)) {
+  if (!this->layer) throw_invalid_argument(class_name() + " requires a layer");
+  track("layer", this->layer);
+}
+
+LayerHandle Wrapper::wrapped_in(const Json& config) { return keras::deserialize_layer(config.at("layer")); }
+
+void Wrapper::build(const keras::Nested<Shape>& shapes) { layer->ensure_built(shapes); }
+
+Json Wrapper::get_config() const {
+  Json config = Layer::get_config();
+  config["layer"] = keras::serialize_operation(*layer);
+  return config;
+}
+
+}  // namespace lockstep::layers

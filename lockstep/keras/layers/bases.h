@@ -87,6 +87,21 @@ class BuiltInCell : public BuiltInLayer {
 
 namespace lockstep::layers {
 
+// keras.layers.Wrapper: a layer around another one, which a class calls in its call().
+class Wrapper : public keras::Layer {
+ public:
+  explicit Wrapper(LayerHandle layer, keras::LayerOptions options = {});
+  template <std::same_as<keras::detail::ConfigOnly> Config>
+  explicit Wrapper(const Config& config) : Wrapper(wrapped_in(config.config)) {}
+  void build(const keras::Nested<Shape>& shapes) override;
+  Json get_config() const override;
+
+  const LayerHandle layer;
+
+ private:
+  static LayerHandle wrapped_in(const Json& config);
+};
+
 #define LOCKSTEP_BASE_OF(Kind, Name, parameters, arguments)                         \
   class Name : public keras::Kind {                                                 \
    public:                                                                          \

@@ -444,6 +444,7 @@ Structure Layer::call_now(const CallArguments& arguments, const Structure& input
 
 Nested<TensorInfo> Layer::compute_output_spec(const CallArguments& arguments) {
   const PausedLosses no_losses;
+  const random::PausedGenerators no_draws;
   const graph::ScratchScope scratch_scope;
   auto& scratch = const_cast<graph::ScratchScope&>(scratch_scope);
   const CallArguments symbols = cast_arguments(arguments.map_tensors([&](const Tensor& t) {
@@ -467,6 +468,7 @@ Nested<Shape> Layer::compute_output_shape(const Nested<Shape>& shapes) {
   const DType dtype = is_floating(compute_dtype()) ? compute_dtype() : DType::kFloat32;
   const Structure inputs = shapes.map([&](const Shape& s) { return scratch.input(dtype, s); });
   const PausedLosses no_losses;
+  const random::PausedGenerators no_draws;
   return (*this)(inputs).map([](const Tensor& t) { return t.shape(); });
 }
 

@@ -80,14 +80,14 @@ Tensor graph_gamma(const Tensor& shape, const Tensor& alpha) {
 }  // namespace
 
 Tensor draw_gamma(const Tensor& x, const Ints& shape, double alpha, const random::SeedGeneratorPtr& generator) {
-  if (!x.is_symbolic()) return random::gamma(Shape(shape), alpha, generator);
+  if (!x.is_symbolic()) return random::gamma(Shape(shape), alpha, {.seed = generator});
   return graph_gamma(ops::constant_ints(shape), Tensor::scalar(static_cast<float>(alpha)));
 }
 
 Tensor draw_beta(const Tensor& x, bool for_each_image, const Tensor& alpha, const random::SeedGeneratorPtr& generator) {
   if (!x.is_symbolic()) {
     const double value = alpha.item<float>();
-    return random::beta(for_each_image ? Shape{x.dim(0)} : Shape{}, value, value, generator);
+    return random::beta(for_each_image ? Shape{x.dim(0)} : Shape{}, value, value, {.seed = generator});
   }
   const Tensor shape = for_each_image ? ops::reshape(ops::dim_of(x, 0), {1})
                                       : Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
