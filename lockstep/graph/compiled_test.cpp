@@ -96,6 +96,14 @@ std::vector<Case> cases() {
                      }});
     }
   }
+  for (const std::int64_t channels : {1, 6}) {
+    all.push_back(
+        {"depthwise with 3 results for each of " + std::to_string(channels), {8, 9, channels}, [=](Network& g) {
+           g.conv("c", "x", {3, 5, channels, 3}, 1, "SAME", "DepthwiseConv2dNative");
+           g.scale_shift("n", "c", channels * 3);
+           g.unary("y", "Relu", "n");
+         }});
+  }
   all.push_back({"depthwise as groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {7, 7, 1, 12}, 1, "SAME"); }});
   all.push_back({"groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {3, 3, 4, 9}, 1, "SAME"); }});
   // One convolution for each group; in another order, they are not one convolution of groups.
@@ -223,6 +231,36 @@ std::vector<Case> cases() {
                    g("wanted", "Pack", {"batch", "width"}, {{"T", DType::kInt32}, {"N", std::int64_t{2}}});
                    g("y", "Reshape", {"x", "wanted"}, {{"T", DType::kFloat32}, {"Tshape", DType::kInt32}});
                  }});
+  all.push_back({"along axes", {7, 6}, [](Network& g) {
+                   g.constant("k", Tensor::scalar(std::int32_t{3}));
+                   g("top", "TopKV2", {"x", "k"}, {{"T", DType::kFloat32}});
+                   g.constant("axis", Tensor::scalar(std::int32_t{1}));
+                   g("sums", "Cumsum", {"top:0", "axis"}, {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}});
+                   g.constant("depth", Tensor::scalar(std::int32_t{6}));
+                   g.constant("on", Tensor::scalar(2.0f));
+                   g.constant("off", Tensor::scalar(-1.0f));
+                   g("hot", "OneHot", {"top:1", "depth", "on", "off"},
+                     {{"T", DType::kFloat32}, {"TI", DType::kInt32}, {"axis", std::int64_t{-1}}});
+                   g.reduce("products", "Prod", "hot", {3}, false);
+                   g.unary("a", "Atan", "products");
+                   g.binary("y", "AddV2", "sums", "a");
+                 }});
+  for (const std::string op : {"UnsortedSegmentSum", "UnsortedSegmentMax"}) {
+    all.push_back({op, {5, 3}, [=](Network& g) {
+                     g.integers("order", {1, 0, 2});
+                     const ops::Attrs turned{{"T", DType::kFloat32}, {"Tperm", DType::kInt32}};
+                     g("t", "Transpose", {"x", "order"}, turned);
+                     g.integers("ids", {3, 0, -1, 3, 1});
+                     g.constant("count", Tensor::scalar(std::int32_t{4}));
+                     g("s", op, {"t", "ids", "count"},
+                       {{"T", DType::kFloat32}, {"Tindices", DType::kInt32}, {"Tnumsegments", DType::kInt32}});
+                     g("u", "Transpose", {"s", "order"}, turned);
+                     g.constant("most", Tensor::scalar(10.0f));
+                     g.constant("least", Tensor::scalar(-10.0f));
+                     g.binary("m", "Minimum", "u", "most");  // the maximum of no rows is the least number
+                     g.binary("y", "Maximum", "m", "least");
+                   }});
+  }
   // What another row of the batch changes.
   all.push_back({"mean over the batch",
                  {4},
@@ -249,6 +287,13 @@ std::vector<Case> cases() {
                       {"Index", DType::kInt32},
                       {"begin_mask", std::int64_t{1}},
                       {"end_mask", std::int64_t{1}}});
+                 },
+                 false});
+  all.push_back({"sums along the batch",
+                 {4},
+                 [](Network& g) {
+                   g.constant("axis", Tensor::scalar(std::int32_t{0}));
+                   g("y", "Cumsum", {"x", "axis"}, {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}});
                  },
                  false});
   all.push_back({"softmax over the batch", {}, [](Network& g) { g.unary("y", "Softmax", "x"); }, false});

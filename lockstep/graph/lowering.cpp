@@ -45,7 +45,7 @@ bool names_variable(std::string_view op) { return op == "VarHandleOp" || op == "
 // Those that know rows of a batch along another axis than the first.
 bool takes_any_row_axis(std::string_view op) {
   static const std::set<std::string_view> names = {"Transpose", "ReverseV2", "StridedSlice", "Shape", "Size", "Rank"};
-  return names.contains(op);
+  return names.contains(op) || op.find("Segment") != op.npos;
 }
 
 }  // namespace
@@ -185,8 +185,7 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
   const LoweringRule rule = find_lowering_rule(op);
   const std::vector<Lowered> like = infer(step, op == "ResourceGather" ? given : inputs);
   if (rule) return rule(*this, step, inputs, like);
-  require(like.size() == 1);
-  return {custom(step, inputs, like[0], false)};
+  return customs(step, inputs, like, false);
 }
 
 // Reading it now is what the program depends on.
@@ -419,19 +418,35 @@ bool run_small(const ops::SmallProgram& program, const Tensors& constants, const
 }  // namespace
 
 Lowered Lowering::custom(const Step& step, std::span<const Lowered> inputs, const Lowered& like, bool rowwise) {
+  return customs(step, inputs, {&like, 1}, rowwise)[0];
+}
+
+// Several results are parts of one value of the program, and copied from there: a step writes one value.
+std::vector<Lowered> Lowering::customs(const Step& step, std::span<const Lowered> inputs, std::span<const Lowered> like,
+                                       bool rowwise) {
+  require(!like.empty());
   require_by_rows(rowwise);
   std::vector<int> reads;
   Tensors constants;
-  Types types;
+  Types types, wanted;
   for (const Lowered& input : inputs) {
     constants.push_back(input.constant);
     types.emplace_back(input.dtype, input.dims);
     if (!input.is_constant()) reads.push_back(input.value);
   }
-  Lowered out = result(like);
-  const auto work = [op = step.op, attrs = step.attrs, constants, types, dtype = like.dtype, dims = like.dims,
-                     small = small_custom(step, inputs, like)](const std::vector<const float*>& memory, float* to) {
-    if (small && run_small(*small, constants, types, memory, {dtype, dims}, to)) return;
+  std::vector<Lowered> outputs;
+  Dims places;  // of the results in that value, in floats
+  std::int64_t size = 0;
+  for (const Lowered& known : like) {
+    outputs.push_back(result(known));
+    wanted.emplace_back(known.dtype, known.dims);
+    places.push_back(size);
+    size += floats_of(known.dtype, known.dims);
+  }
+  const auto small = like.size() == 1 ? small_custom(step, inputs, like[0]) : nullptr;
+  const auto work = [op = step.op, attrs = step.attrs, constants, types, wanted, places, small](
+                        const std::vector<const float*>& memory, float* to) {
+    if (small && run_small(*small, constants, types, memory, wanted[0], to)) return;
     Tensors arguments = constants;
     std::size_t next = 0;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -444,13 +459,25 @@ Lowered Lowering::custom(const Step& step, std::span<const Lowered> inputs, cons
       if (error.code() == Code::kResourceExhausted || error.code() == Code::kDeadlineExceeded) throw;
       throw inference::InvalidInput{};  // the plain operations report it, with the node
     }
-    if (results.size() != 1 || results[0].dtype() != dtype || results[0].shape().dims() != dims)
-      throw inference::InvalidInput{};
-    const formats::TensorData data = results[0].to_data();
-    std::memcpy(to, data.bytes.data(), data.bytes.size());
+    if (results.size() != wanted.size()) throw inference::InvalidInput{};
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Tensor& value = results[i];
+      if (value.dtype() != wanted[i].first || value.shape().dims() != wanted[i].second) throw inference::InvalidInput{};
+      const formats::TensorData data = value.to_data();
+      std::memcpy(to + places[i], data.bytes.data(), data.bytes.size());
+    }
   };
-  program_.add(inference::custom(std::move(reads), out.value, like.dims, work));
-  return out;
+  if (like.size() == 1) {
+    program_.add(inference::custom(std::move(reads), outputs[0].value, like[0].dims, work));
+    return outputs;
+  }
+  const int all = program_.add_value(size);
+  program_.add(inference::custom(std::move(reads), all, {size}, work));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Dims count = {floats_of(like[i].dtype, like[i].dims)};
+    program_.add(inference::copies(outputs[i].value, count, {{all, count, {1}, {1}, places[i], 0}}, true));
+  }
+  return outputs;
 }
 
 const Lowering::Padding* Lowering::padding_of(const Lowered& known) const {
@@ -466,8 +493,9 @@ const Lowered& Lowering::before_repeating(const Lowered& known) const {
 }
 
 LoweringRule find_lowering_rule(std::string_view op) {
-  const LoweringRule rule = find_matrix_rule(op);
-  return rule ? rule : find_array_rule(op);
+  if (const LoweringRule rule = find_matrix_rule(op)) return rule;
+  const LoweringRule rule = find_array_rule(op);
+  return rule ? rule : find_row_rule(op);
 }
 
 }  // namespace lockstep::graph

@@ -100,12 +100,14 @@ LoweredTensors reduce(Lowering& lowering, const Step& step, Inputs inputs, Input
   bool together = !axes.empty();
   for (std::size_t i = 1; i < axes.size(); ++i) together &= axes[i] == axes[i - 1] + 1;
   lowering.require_by_rows(keeps_rows && rank > 0);
-  if (!together || like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, like[0], keeps_rows)};
+  const std::string& op = step.node->op;
+  const bool has_kind = op == "Mean" || op == "Sum" || op == "Max" || op == "Min";
+  if (!has_kind || !together || like[0].dtype != DType::kFloat32)
+    return {lowering.custom(step, inputs, like[0], keeps_rows)};
   std::int64_t outer = 1, count = 1, inner = 1;
   for (std::int64_t i = 0; i < rank; ++i) {
     (i < axes.front() ? outer : i > axes.back() ? inner : count) *= x.dims[static_cast<std::size_t>(i)];
   }
-  const std::string& op = step.node->op;
   const auto kind = op == "Max"   ? inference::Reduction::kMaximum
                     : op == "Min" ? inference::Reduction::kMinimum
                                   : inference::Reduction::kSum;
@@ -482,6 +484,19 @@ std::optional<LoweredTensors> gather_constant(Lowering& lowering, const Step& st
   return LoweredTensors{out};
 }
 
+// Rows of a batch are rows of the indices of one table, or rows of x whose axes of the batch, or later ones, are read.
+bool gathers_within_rows(const Lowering& lowering, const Step& step, Inputs inputs) {
+  const Lowered &x = inputs[0], &indices = inputs[1];
+  const auto rank = static_cast<std::int64_t>(x.dims.size());
+  const ops::Attr* const batch = step.attrs.find("batch_dims");
+  const std::int64_t batch_dims = batch ? std::get<std::int64_t>(*batch) : 0;
+  std::int64_t axis = inputs.size() < 3 ? 0 : lowering.integers(inputs[2]).at(0);
+  axis += axis < 0 ? rank : 0;
+  if (x.is_constant()) return !x.other.defined() && axis == 0 && batch_dims == 0 && !indices.dims.empty();
+  if (axis == 0) return false;
+  return indices.is_constant() ? !indices.other.defined() && batch_dims == 0 : batch_dims > 0;
+}
+
 LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   if (auto out = gather_constant(lowering, step, inputs, like)) return *std::move(out);
   const Lowered &table = inputs[0], &indices = inputs[1];
@@ -492,7 +507,7 @@ LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Input
                     (!batch || std::get<std::int64_t>(*batch) == 0) && inference::product_of(table.dims) > 0;
   if (!fits) {
     lowering.require(step.node->op != "ResourceGather");
-    return {lowering.custom(step, inputs, like[0], false)};
+    return {lowering.custom(step, inputs, like[0], gathers_within_rows(lowering, step, inputs))};
   }
   const std::int64_t columns = inference::product_of(table.dims) / table.dims[0];
   Lowered out = lowering.result(like[0]);
@@ -512,6 +527,10 @@ LoweringRule find_array_rule(std::string_view op) {
         {"Sum", reduce},
         {"Max", reduce},
         {"Min", reduce},
+        {"Prod", reduce},
+        {"All", reduce},
+        {"Any", reduce},
+        {"EuclideanNorm", reduce},
         {"Reshape", reshape},
         {"ExpandDims", reshape},
         {"Squeeze", reshape},
@@ -535,10 +554,15 @@ LoweringRule find_array_rule(std::string_view op) {
         {"ResourceGather", gather},
     };
     for (const char* name :
-         {"Less",        "LessEqual",  "Greater",    "GreaterEqual", "Equal", "NotEqual", "LogicalAnd",
-          "LogicalOr",   "LogicalNot", "FloorMod",   "FloorDiv",     "Pow",   "Log",      "Log1p",
-          "Expm1",       "Sin",        "Cos",        "Floor",        "Ceil",  "Round",    "Sign",
-          "ClipByValue", "DivNoNan",   "BitwiseAnd", "IsNan"})
+         {"Less",        "LessEqual",  "Greater",    "GreaterEqual", "Equal", "NotEqual",    "LogicalAnd",
+          "LogicalOr",   "LogicalNot", "FloorMod",   "FloorDiv",     "Pow",   "Log",         "Log1p",
+          "Expm1",       "Sin",        "Cos",        "Floor",        "Ceil",  "Round",       "Sign",
+          "ClipByValue", "DivNoNan",   "BitwiseAnd", "IsNan",        "IsInf", "IsFinite",    "BitwiseOr",
+          "BitwiseXor",  "Invert",     "LeftShift",  "RightShift",   "Mod",   "TruncateMod", "TruncateDiv",
+          "MulNoNan",    "Xlogy",      "Xlog1py",    "Xdivy",        "Rint",  "Tan",         "Asin",
+          "Acos",        "Atan",       "Atan2",      "Sinh",         "Cosh",  "Asinh",       "Acosh",
+          "Atanh",       "Lgamma",     "Digamma",    "Erfinv",       "Ndtri", "Bucketize",   "Select",
+          "Real",        "Imag",       "Conj",       "ComplexAbs",   "Angle", "Complex"})
       rules.emplace(name, elementwise);
     for (const char* name : {"Conv2DBackpropInput", "ResizeNearestNeighbor", "ResizeBilinear", "DepthToSpace",
                              "SpaceToDepth", "MirrorPad", "LRN", "Conv3D", "MaxPool3D", "AvgPool3D", "LogSoftmax"})

@@ -132,6 +132,9 @@ class Lowering {
   // An operation of the table run on the program's memory. `rowwise`: each row of the result follows from that row of
   // the inputs.
   Lowered custom(const Step& step, std::span<const Lowered> inputs, const Lowered& like, bool rowwise);
+  // The same with any number of results.
+  std::vector<Lowered> customs(const Step& step, std::span<const Lowered> inputs, std::span<const Lowered> like,
+                               bool rowwise);
   // A padding with zeros whose result is `padded`, and the tensor before it, for its consumers.
   struct Padding {
     Lowered from;
@@ -193,6 +196,7 @@ using LoweringRule = std::vector<Lowered> (*)(Lowering& lowering, const Step& st
 LoweringRule find_lowering_rule(std::string_view op);
 LoweringRule find_matrix_rule(std::string_view op);  // convolutions, products, pools
 LoweringRule find_array_rule(std::string_view op);   // elementwise operations, reductions, shapes
+LoweringRule find_row_rule(std::string_view op);     // axes, segments, matrices by the kernels of the table
 
 // Operations whose result is their first input.
 bool passes_on(std::string_view op);

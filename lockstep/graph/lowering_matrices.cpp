@@ -61,11 +61,36 @@ Lowered without_padding(const Lowering& lowering, const Lowered& image, WindowGe
   return padding->from;
 }
 
+// A depthwise convolution with several results for a channel: one of channels that are repeated. Its weights [h, w, C,
+// M] are [h, w, C * M] too; those of a single channel are weights of a plain convolution.
+LoweredTensors multiplied(Lowering& lowering, const Step& step, const Lowered& image, const Lowered& kernel,
+                          const Lowered& like) {
+  const std::int64_t channels = kernel.dims[2], times = kernel.dims[3];
+  WindowGeometry g = window_of(step, image.dims, kernel.dims[0], kernel.dims[1], like.dims);
+  Lowered from = without_padding(lowering, image, g);
+  if (channels > 1) {
+    Lowered repeated = from;
+    repeated.dims.back() = repeated.other_dims.back() = channels * times;
+    const std::int64_t pixels = inference::product_of(from.dims) / channels;
+    repeated = lowering.result(repeated);
+    lowering.program().add(inference::copies(
+        repeated.value, repeated.dims,
+        {{from.value, {pixels, channels, times}, {channels, 1, 0}, {channels * times, times, 1}}}, true));
+    from = repeated;
+    g.channels = channels * times;
+  }
+  Lowered out = lowering.result(like);
+  lowering.program().add(
+      inference::convolution(from.value, out.value, out.dims, g, image.dims[0], lowering.floats(kernel), channels > 1));
+  return {out};
+}
+
 LoweredTensors convolution(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Lowered &image = inputs[0], &kernel = inputs[1];
   const bool fits = is_nhwc(step) && like[0].dtype == DType::kFloat32 && kernel.is_constant() &&
                     !kernel.other.defined() && !image.is_constant();
   const bool depthwise_op = step.node->op == "DepthwiseConv2dNative";
+  if (fits && depthwise_op && kernel.dims[3] > 1) return multiplied(lowering, step, image, kernel, like[0]);
   const bool single = fits && kernel.dims[2] == image.dims[3] && !depthwise_op;
   const bool depthwise =
       fits && (depthwise_op ? kernel.dims[3] == 1 : kernel.dims[2] == 1 && kernel.dims[3] == image.dims[3]);

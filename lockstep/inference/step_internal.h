@@ -156,6 +156,9 @@ StepPtr copies(int result, Dims dims, const std::vector<Move>& moves, bool fills
 // Rows of a table [rows, columns] by integers of 4 or 8 bytes.
 StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table);
 
+// x [ids, inner] to sums of the rows of each segment, [dims[0], inner]; rows of negative ids belong to none.
+StepPtr segment_sum(int x, int result, Dims dims, std::vector<std::int64_t> ids);
+
 // A value with all elements of the result, or with a single one.
 struct Choice {
   int value;

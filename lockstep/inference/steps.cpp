@@ -186,6 +186,32 @@ class SelectStep : public Step {
   bool a_is_row_, b_is_row_;
 };
 
+// Each thread adds up some columns of all rows, in their order.
+class SegmentSumStep : public Step {
+ public:
+  SegmentSumStep(int x, int result, Dims dims, std::vector<std::int64_t> ids)
+      : Step({x}, result, std::move(dims)), ids_(std::move(ids)) {}
+  bool follow(const Chain&, int, int) override { return false; }
+  void run(const Run& run) const override {
+    const float* const x = input(run, 0);
+    float* const out = output(run);
+    const std::int64_t inner = product_of(dims_) / dims_[0];
+    const auto rows = static_cast<std::int64_t>(ids_.size()) + dims_[0];
+    for_parts(run, inner, std::max<std::int64_t>(16, kGrain / rows), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = 0; i < dims_[0]; ++i) std::fill(out + i * inner + begin, out + i * inner + end, 0.0f);
+      for (std::size_t i = 0; i < ids_.size(); ++i) {
+        if (ids_[i] < 0) continue;
+        const float* const from = x + static_cast<std::int64_t>(i) * inner;
+        float* const to = out + ids_[i] * inner;
+        for (std::int64_t k = begin; k < end; ++k) to[k] += from[k];
+      }
+    });
+  }
+
+ private:
+  std::vector<std::int64_t> ids_;
+};
+
 class CustomStep : public Step {
  public:
   CustomStep(std::vector<int> reads, int result, Dims dims, Work work)
@@ -305,6 +331,9 @@ StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows,
 }
 StepPtr select(int test, const Dims& tests, Choice a, Choice b, int result, Dims dims) {
   return std::make_unique<SelectStep>(test, tests, a, b, result, std::move(dims));
+}
+StepPtr segment_sum(int x, int result, Dims dims, std::vector<std::int64_t> ids) {
+  return std::make_unique<SegmentSumStep>(x, result, std::move(dims), std::move(ids));
 }
 StepPtr custom(std::vector<int> reads, int result, Dims dims, Work work) {
   return std::make_unique<CustomStep>(std::move(reads), result, std::move(dims), std::move(work));

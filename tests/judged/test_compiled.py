@@ -29,7 +29,7 @@ def convolution(rng, x, filters, strides=1):
         x = L.ZeroPadding2D(((size // 2, size // 2), (size // 2, size // 2)))(x)
         y = L.Conv2D(filters, size, strides=strides, padding="valid", use_bias=bool(rng.random() < 0.5))(x)
     elif kind == "depthwise":
-        y = L.Conv2D(filters, 1)(L.DepthwiseConv2D(size, strides=strides, padding="same")(x))
+        y = L.Conv2D(filters, 1)(L.DepthwiseConv2D(size, strides=strides, padding="same", depth_multiplier=1 + filters % 3)(x))
     elif kind == "separable":
         y = L.SeparableConv2D(filters, size, strides=strides, padding="same")(x)
     elif kind == "dilated" and strides == 1:
@@ -114,6 +114,22 @@ def recurrent(rng):
     return keras.Model(inputs, L.Dense(4)(x))
 
 
+def graphs(rng):
+    """Messages along edges to nodes, and what orders or counts within a row."""
+    nodes, edges, width = int(rng.integers(4, 12)), int(rng.integers(10, 40)), int(rng.integers(4, 20))
+    inputs, ops = keras.Input((nodes, width)), keras.ops
+    x = activation(rng, L.Dense(width)(inputs))
+    sources, targets = rng.integers(0, nodes, edges), rng.integers(0, nodes, edges)
+    reduction = ops.segment_max if rng.random() < 0.3 else ops.segment_sum
+    for _ in range(2):
+        messages = L.Dense(width)(ops.take(x, sources, axis=1))
+        y = reduction(ops.transpose(messages, (1, 0, 2)), targets, num_segments=nodes)
+        x = activation(rng, L.Dense(width)(ops.concatenate([x, ops.clip(ops.transpose(y, (1, 0, 2)), -5, 5)], axis=-1)))
+    largest, _ = ops.top_k(ops.max(x, axis=1), 3)
+    classes = ops.one_hot(ops.argmax(x, axis=1), nodes)
+    return keras.Model(inputs, L.Dense(3)(ops.concatenate([largest, ops.prod(ops.cumsum(x, axis=1)[:, -3:], axis=1), ops.sum(classes, axis=1)], axis=-1)))
+
+
 def freeze(model, path):
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
     spec = tf.TensorSpec((None, *model.input_shape[1:]), model.input.dtype, name="x")
@@ -126,7 +142,8 @@ def freeze(model, path):
 def test_network(number, tmp_path):
     rng = tool.generator("compiled", number)
     keras.utils.set_random_seed(int(rng.integers(1 << 30)))
-    model = (tokens, images, images, recurrent, columns)[number % 5](rng)
+    kind = (tokens, images, images, recurrent, columns, graphs)[number % 6]
+    model = kind(rng)
     model.export(str(tmp_path / "m"), verbose=False)
     output = freeze(model, tmp_path / "frozen.pb")
     model.save(tmp_path / "m.keras")
@@ -143,7 +160,7 @@ def test_network(number, tmp_path):
                                            err_msg=f"{artifact}, {rows} rows, {settings}")
     # No part of these networks is left to the plain operations; a recurrent layer is one operation by itself.
     np.save(tmp_path / "x.npy", x)
-    for artifact in ("m", "m.keras")[:1 if number % 5 == 3 else 2]:
+    for artifact in ("m", "m.keras")[:1 if kind is recurrent else 2]:
         done = tool.run("predict", tmp_path / artifact, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz",
                         env={"LOCKSTEP_LOG_LEVEL": "debug"})
         assert "runs as a program" in done.err and "runs operation by operation" not in done.err and "layer by layer" not in done.err, done.err

@@ -1,0 +1,89 @@
+// Operations along axes, of segments and of matrices, by the kernels of the table: which of them take each row of a
+// batch to results of its own.
+#include <algorithm>
+#include <unordered_map>
+
+#include "lockstep/graph/lowering_internal.h"
+
+namespace lockstep::graph {
+namespace {
+
+using inference::Dims;
+using Inputs = std::span<const Lowered>;
+using LoweredTensors = std::vector<Lowered>;
+
+// Whether the inputs after the first are the same for all rows, or have the rows of the first.
+bool others_fit(Inputs inputs) {
+  return std::ranges::all_of(inputs.subspan(1), [&](const Lowered& input) {
+    return input.is_constant() ? !input.other.defined() : !input.dims.empty() && input.dims[0] == inputs[0].dims[0];
+  });
+}
+
+// The first input has rows, and at least `rank` axes; what is computed stays within the last `rank` - 1 of them.
+template <std::size_t kRank>
+LoweredTensors within_rows(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  return lowering.customs(step, inputs, like, !x.is_constant() && x.dims.size() >= kRank && others_fit(inputs));
+}
+
+// The second input is the axis.
+LoweredTensors along_axis(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  std::int64_t axis = lowering.integers(inputs[1]).at(0);
+  axis += axis < 0 ? static_cast<std::int64_t>(x.dims.size()) : 0;
+  return {lowering.custom(step, inputs, like[0], !x.is_constant() && axis > 0)};
+}
+
+LoweredTensors one_hot(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& indices = inputs[0];
+  const bool rows = !indices.is_constant() && !indices.dims.empty() && step.attr<std::int64_t>("axis") != 0;
+  return {lowering.custom(step, inputs, like[0], rows && others_fit(inputs))};
+}
+
+// Sums, maxima, ... of the rows of each segment, where the segments are known. Rows of a batch are along a later axis.
+LoweredTensors segments(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered &x = inputs[0], &ids = inputs[1];
+  const auto axes = static_cast<int>(ids.dims.size());  // that become one
+  const bool known = ids.is_constant() && !ids.other.defined() && !x.is_constant() && inputs[2].is_constant() &&
+                     !inputs[2].other.defined();
+  if (!known) return {lowering.custom(step, inputs, like[0], false)};
+  Lowered out_like = like[0];
+  if (lowering.by_rows()) {
+    lowering.require_by_rows(x.row_axis >= axes && out_like.dtype != DType::kInvalid);
+    out_like.rowwise = true, out_like.row_axis = x.row_axis - axes + 1;
+    out_like.other_dims.assign(x.other_dims.begin() + axes, x.other_dims.end());
+    out_like.other_dims.insert(out_like.other_dims.begin(), out_like.dims.at(0));
+  }
+  if (x.dtype != DType::kFloat32 || step.node->op != "UnsortedSegmentSum")
+    return {lowering.custom(step, inputs, out_like, true)};
+  Dims numbers = lowering.integers(ids);
+  for (const std::int64_t id : numbers) lowering.require(id < out_like.dims.at(0));
+  Lowered out = lowering.result(out_like);
+  lowering.program().add(inference::segment_sum(x.value, out.value, out.dims, std::move(numbers)));
+  return {out};
+}
+
+}  // namespace
+
+LoweringRule find_row_rule(std::string_view op) {
+  static const std::unordered_map<std::string_view, LoweringRule> table = [] {
+    std::unordered_map<std::string_view, LoweringRule> rules = {{"OneHot", one_hot}};
+    for (const char* name :
+         {"TopK", "TopKV2", "FFT", "IFFT", "RFFT", "IRFFT", "MatrixDiagV2", "MatrixDiagV3", "InTopKV2"})
+      rules.emplace(name, within_rows<2>);
+    for (const char* name :
+         {"FFT2D", "IFFT2D", "RFFT2D", "IRFFT2D", "Cholesky", "MatrixInverse", "MatrixDeterminant",
+          "LogMatrixDeterminant", "MatrixSolve", "MatrixTriangularSolve", "MatrixExponential", "MatrixBandPart",
+          "MatrixDiagPartV2", "MatrixDiagPartV3", "MatrixSetDiagV3", "Svd", "Qr", "SelfAdjointEigV2"})
+      rules.emplace(name, within_rows<3>);
+    for (const char* name : {"ArgMax", "ArgMin", "Cumsum", "Cumprod", "CumulativeLogsumexp"})
+      rules.emplace(name, along_axis);
+    for (const char* name : {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"})
+      rules.emplace(name, segments);
+    return rules;
+  }();
+  const auto found = table.find(op);
+  return found == table.end() ? nullptr : found->second;
+}
+
+}  // namespace lockstep::graph
