@@ -347,6 +347,28 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
     }
     return result;
   }
+  // A cell after the other over all steps: where a step is masked, no state changes, so that it does not matter what a
+  // cell reads there. Outputs of a sequence that was read backwards are in the order of the steps; its mask is not.
+  std::optional<Outcome> try_run(const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
+                                 const CellMasks& masks) override {
+    if (mask.defined() && how.go_backwards && cells_.size() > 1) return std::nullopt;
+    Outcome outcome{{}, x, {}};
+    auto next = states.begin();
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      const bool last = i + 1 == cells_.size();
+      const auto end = next + static_cast<std::ptrdiff_t>(cells_[i]->state_sizes().size());
+      auto one = cells_[i]->try_run(outcome.all, mask, Tensors(next, end),
+                                    {.return_sequences = !last || how.return_sequences,
+                                     .go_backwards = i == 0 && how.go_backwards,
+                                     .zero_output_for_mask = last && how.zero_output_for_mask},
+                                    masks.of_cell(i));
+      if (!one) return std::nullopt;
+      outcome.last = one->last, outcome.all = one->all;
+      outcome.states.insert(outcome.states.end(), one->states.begin(), one->states.end());
+      next = end;
+    }
+    return outcome;
+  }
 
  private:
   std::vector<std::shared_ptr<RnnCell>> cells_;

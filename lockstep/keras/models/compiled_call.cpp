@@ -31,7 +31,11 @@ bool is_one_operation(const Layer& layer) {
     const std::string& cell = part->class_name();
     return cell == "LSTMCell" || cell == "GRUCell" || cell == "SimpleRNNCell";
   };
-  return name == "RNN" && std::ranges::any_of(layer.sublayers(), is_cell);
+  const auto are_cells = [&](const LayerPtr& part) {
+    return is_cell(part) ||
+           (part->class_name() == "StackedRNNCells" && std::ranges::all_of(part->sublayers(), is_cell));
+  };
+  return name == "RNN" && std::ranges::any_of(layer.sublayers(), are_cells);
 }
 
 // A ConvLSTM with dropout draws its numbers in inference too.
