@@ -1,15 +1,13 @@
 #include "lockstep/ops/optimizer_kernels_internal.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <memory>
 #include <vector>
 
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
-
 #include "lockstep/base/error.h"
+#include "lockstep/ops/optimizer_loops_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/slices_internal.h"
 #include "lockstep/tensor/aten_internal.h"
@@ -17,7 +15,7 @@
 namespace lockstep::ops {
 namespace {
 
-constexpr std::int64_t kGrain = 32768;  // elements for which a thread is worth waking
+using namespace optimizer_loops;  // NOLINT(google-build-using-namespace)
 
 // A gradient with slices: the rows that slices belong to, the sums of each row's slices, added in their order, and the
 // sums of their squares, which are not the squares of the sums.
@@ -46,57 +44,8 @@ Lane lane_of(const FusedUpdate& update, std::int64_t begin, const float* gradien
   return lane;
 }
 
-// While one lives, this thread takes numbers below the normal ones for zero, as TensorFlow's operations do. A momentum
-// that nothing feeds any more would sink among them and stay, and the processor is slow at them.
-class FlushedDenormals {
- public:
-#ifdef __AVX__
-  FlushedDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlushToZero | kDenormalsAreZero); }
-  ~FlushedDenormals() { _mm_setcsr(before_); }
-#else
-  FlushedDenormals() {}
-#endif
-  FlushedDenormals(const FlushedDenormals&) = delete;
-  FlushedDenormals& operator=(const FlushedDenormals&) = delete;
-
- private:
-  static constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
-  unsigned before_ = 0;
-};
-
-// Eight elements at a time, the rest one by one, both by the same body. Products and sums round on their own,
-// so a share's borders, and with them the number of threads, do not show in the result.
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=off")
-
-using Wide = float __attribute__((vector_size(32)));
-
-inline float root(float x) { return __builtin_sqrtf(x); }
-inline Wide root(const Wide& x) {
-#ifdef __AVX__
-  return _mm256_sqrt_ps(x);
-#else
-  Wide y;
-  for (int i = 0; i < 8; ++i) y[i] = __builtin_sqrtf(x[i]);
-  return y;
-#endif
-}
-
-template <typename T>
-inline void load(const float* from, T& value) {
-  __builtin_memcpy(&value, from, sizeof(T));
-}
-template <typename T>
-inline void store(float* to, const T& value) {
-  __builtin_memcpy(to, &value, sizeof(T));
-}
-
-template <typename Body>
-inline void sweep(std::int64_t n, const Body& body) {
-  std::int64_t i = 0;
-  for (; i + 8 <= n; i += 8) body.template operator()<Wide>(i);
-  for (; i < n; ++i) body.template operator()<float>(i);
-}
 
 void sgd_plain(float* w, const float* g, std::int64_t n, float rate, float decay) {
   sweep(n, [&]<typename T>(std::int64_t i) {
@@ -123,28 +72,6 @@ void sgd_momentum(float* w, const float* g, float* m, std::int64_t n, const SgdR
     store(m + i, mi), store(w + i, wi);
   });
 }
-
-// The square of element i of the gradient, whose value is g; `squares`: those of the gradient, or null: g · g.
-template <typename T>
-T square_of(T g, const float* squares, std::int64_t i) {
-  T square = g * g;
-  if (squares) load(squares + i, square);
-  return square;
-}
-
-// Elements of a gradient and of the averages of it and of its square, which have moved towards it.
-template <typename T>
-struct Moments {
-  T g, m, v;
-
-  Moments(const float* gradient, const float* squares, float* mean, float* mean_square, std::int64_t i, float b1,
-          float b2) {
-    load(gradient + i, g), load(mean + i, m), load(mean_square + i, v);
-    m = m + (g - m) * b1;
-    v = v + (square_of(g, squares, i) - v) * b2;
-    store(mean + i, m), store(mean_square + i, v);
-  }
-};
 
 // `top` is null without amsgrad.
 void adam(float* w, const float* g, const float* squares, float* m, float* v, float* top, std::int64_t n,
@@ -271,6 +198,30 @@ void lion(float* w, const float* g, float* m, std::int64_t n, const LionRule& ru
   });
 }
 
+inline float power_of(float x, float exponent) { return std::pow(x, exponent); }
+inline Wide power_of(Wide x, float exponent) {
+  for (int i = 0; i < 8; ++i) x[i] = std::pow(x[i], exponent);
+  return x;
+}
+
+void ftrl(float* w, const float* g, const float* squares, float* a, float* z, std::int64_t n, const FtrlRule& rule,
+          float decay) {
+  const float rate = rule.learning_rate, l1 = rule.l1, l2 = rule.twice_l2, shrinkage = rule.twice_shrinkage;
+  const bool is_root = rule.power == 0.5f;
+  sweep(n, [&]<typename T>(std::int64_t i) {
+    T wi, gi, ai, zi;
+    load(w + i, wi), load(g + i, gi), load(a + i, ai), load(z + i, zi);
+    wi = wi - wi * decay;
+    const T grown = ai + square_of(gi, squares, i);
+    const T before = is_root ? root(ai) : power_of(ai, rule.power);
+    const T after = is_root ? root(grown) : power_of(grown, rule.power);
+    zi = zi + (gi + wi * shrinkage) - (after - before) / rate * wi;
+    const T low = zi < -l1 ? T{} - l1 : zi, clipped = low > l1 ? T{} + l1 : low;
+    wi = (clipped - zi) / (after / rate + l2);
+    store(a + i, grown), store(z + i, zi), store(w + i, wi);
+  });
+}
+
 GradientRows gradient_rows(const IndexedSlices& slices) {
   const at::Tensor indices = aten(slices.indices).to(at::kLong).contiguous(), values = aten(slices.values).contiguous();
   const std::int64_t count = indices.numel();
@@ -341,6 +292,11 @@ void run(const AdadeltaRule& rule, const Lane& lane, std::int64_t from, std::int
 
 void run(const LionRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g, const float*) {
   lion(lane.w + from, g, lane.s[0] + from, to - from, rule, lane.decay);
+}
+
+void run(const FtrlRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g,
+         const float* squares) {
+  ftrl(lane.w + from, g, squares, lane.s[0] + from, lane.s[1] + from, to - from, rule, lane.decay);
 }
 
 // Whether an update leaves elements as they are whose gradient is zero.

@@ -91,8 +91,35 @@ struct LionRule {
   float beta_1 = 0, beta_2 = 0;
 };
 
+// slots: accumulator, linear. `twice_l2` includes what beta adds to it.
+struct FtrlRule {
+  float learning_rate = 0;
+  float power = 0.5f;  // of the accumulator
+  float l1 = 0, twice_l2 = 0, twice_shrinkage = 0;
+};
+
 using FusedRule =
-    std::variant<SgdRule, AdamRule, RmspropRule, NadamRule, AdamaxRule, AdagradRule, AdadeltaRule, LionRule>;
+    std::variant<SgdRule, AdamRule, RmspropRule, NadamRule, AdamaxRule, AdagradRule, AdadeltaRule, LionRule, FtrlRule>;
+
+// slots: momentum, velocity, as in Adam; `correction_i`: 1 - β_i^t. The length of a step follows from norms of the
+// whole variable, so this is no rule of elements; nor is Adafactor's.
+struct LambRule {
+  float learning_rate = 0;
+  float one_minus_beta_1 = 0, one_minus_beta_2 = 0;
+  float correction_1 = 1, correction_2 = 1;
+  float epsilon = 0;
+};
+
+// slots: averages of the squares of rows [..., R], of columns [..., C], and of elements [..., R, C], which follow from
+// them.
+struct AdafactorRule {
+  float rho = 0, beta_2 = 0;
+  float epsilon_1 = 0, epsilon_2 = 0, clip_threshold = 1;
+};
+
+// One variable, whose gradient has no slices; Adafactor: of rank 2 or more. `decay` is not used.
+void update_by_norms(const FusedUpdate& update, const LambRule& rule);
+void update_by_norms(const FusedUpdate& update, const AdafactorRule& rule);
 
 void update_fused(std::span<const FusedUpdate> updates, const FusedRule& rule);
 // Elements begin … begin+count-1 of one variable, whose gradients begin at `gradient` (FusedUpdate's is not looked at).

@@ -40,6 +40,14 @@ class AdafactorOptimizer : public PerVariableOptimizer {
     if (options_.relative_step && !scheduled) rate = std::min(rate, 1.0f / std::sqrt(t));
     const double rho = std::min(rate, 1.0f / std::sqrt(t));
     const double beta_2 = 1.0f - std::pow(t, static_cast<float>(options_.beta_2_decay));
+    if (w.rank() >= 2 && !ops::slices_of(g) && ops::fusable(w, g)) {
+      ops::make_writable(w);
+      return ops::update_by_norms(
+          {w, g, {writable(rows_[index]), writable(columns_[index]), writable(velocities_[index])}},
+          ops::AdafactorRule{static_cast<float>(rho), static_cast<float>(beta_2),
+                             static_cast<float>(options_.epsilon_1), static_cast<float>(options_.epsilon_2),
+                             static_cast<float>(options_.clip_threshold)});
+    }
     const Tensor alpha = ops::maximum(rms(w), options_.epsilon_2) * rho;
     const Tensor squares = ops::gradient_square(g) + options_.epsilon_1;
     Tensor& v = velocities_[index]->shared_value();

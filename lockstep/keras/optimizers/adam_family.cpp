@@ -137,6 +137,15 @@ class LambOptimizer : public TwoMomentOptimizer<PerVariableOptimizer> {
 
  private:
   void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+    if (!ops::slices_of(g) && ops::fusable(w, g)) {
+      ops::make_writable(w);
+      return ops::update_by_norms({w, g, {writable(first_[index]), writable(second_[index])}},
+                                  ops::LambRule{step.learning_rate, static_cast<float>(1.0 - options_.beta_1),
+                                                static_cast<float>(1.0 - options_.beta_2),
+                                                static_cast<float>(1.0 - power_of(options_.beta_1, step.t)),
+                                                static_cast<float>(1.0 - power_of(options_.beta_2, step.t)),
+                                                static_cast<float>(options_.epsilon)});
+    }
     const Tensor m = advance_first(index, g);
     const Tensor& v = advance_second(index, g);
     const Tensor m_hat = m / (1.0 - power_of(options_.beta_1, step.t));

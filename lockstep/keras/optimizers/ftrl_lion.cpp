@@ -1,14 +1,13 @@
 #include "lockstep/keras/optimizers/fused_optimizer_internal.h"
-#include "lockstep/keras/optimizers/per_variable_internal.h"
 
 namespace lockstep::optimizers {
 namespace {
 
 // McMahan et al., "Ad click prediction: a view from the trenches", KDD 2013.
-class FtrlOptimizer : public PerVariableOptimizer {
+class FtrlOptimizer : public FusedOptimizer {
  public:
   explicit FtrlOptimizer(FtrlOptions options)
-      : PerVariableOptimizer("Ftrl", common_options(options)), options_(std::move(options)) {}
+      : FusedOptimizer("Ftrl", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Ftrl"; }
   Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
@@ -19,22 +18,27 @@ class FtrlOptimizer : public PerVariableOptimizer {
       linears_.push_back(add_slot(i, "linear"));
     }
   }
-  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
-    if (!legacy_rules() || !ops::slices_of(g)) return update_dense(index, w, g, step);
-    const std::array slots = {accumulators_[index], linears_[index]};
-    update_rows(g, w, slots, [&](const Tensor& rows) { update_dense(index, w, rows, step); });
+  double twice_l2(const Step& step) const {
+    return 2.0 * (options_.l2_regularization_strength + options_.beta / (2.0 * step.learning_rate));
   }
-  void update_dense(std::size_t index, Tensor& w, const Tensor& g, const Step& step) {
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::FtrlRule{step.learning_rate, static_cast<float>(-options_.learning_rate_power),
+                         static_cast<float>(options_.l1_regularization_strength), static_cast<float>(twice_l2(step)),
+                         static_cast<float>(2.0 * options_.l2_shrinkage_regularization_strength)};
+  }
+  Slots slots_of(std::size_t index) const override { return {accumulators_[index], linears_[index]}; }
+  bool changes_rows_only() const override { return legacy_rules(); }
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    w = w - w * static_cast<double>(decay);
     const double rate = step.learning_rate, power = -options_.learning_rate_power;
     const double l1 = options_.l1_regularization_strength;
-    const double l2 = options_.l2_regularization_strength + options_.beta / (2.0 * rate);
     Tensor& accumulator = accumulators_[index]->shared_value();
     Tensor& linear = linears_[index]->shared_value();
     const Tensor shrunk = g + w * (2.0 * options_.l2_shrinkage_regularization_strength);
     const Tensor grown = accumulator + ops::gradient_square(g);
     const Tensor grown_power = ops::pow(grown, power);
     linear = linear + shrunk - (grown_power - ops::pow(accumulator, power)) / rate * w;
-    const Tensor quadratic = grown_power / rate + 2.0 * l2;
+    const Tensor quadratic = grown_power / rate + twice_l2(step);
     w = (ops::clip_by_value(linear, -l1, l1) - linear) / quadratic;
     accumulator = grown;
   }
