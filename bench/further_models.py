@@ -170,6 +170,43 @@ def dense_autoencoder():
     return keras.Sequential([keras.Input((784,)), *layers, L.Dense(784, activation="sigmoid")]), "mse", 0
 
 
+def stacked_cells():
+    series = keras.Input((30, 16))
+    return classifier(series, L.RNN(L.StackedRNNCells([L.LSTMCell(48), L.GRUCell(48)]))(series))
+
+
+def spectral():
+    x = image = keras.Input((32, 32, 3))
+    for filters, size, strides in ((32, 3, 1), (64, 4, 2)):
+        x = L.LeakyReLU()(L.SpectralNormalization(L.Conv2D(filters, size, strides=strides, padding="same"))(x))
+    return classifier(image, L.GlobalAveragePooling2D()(x))
+
+
+def odd_channels():
+    x = image = keras.Input((64, 64, 3))
+    for filters, size, strides in ((7, 5, 1), (24, 3, 1), (40, 3, 2), (12, 1, 1), (3, 3, 1)):
+        x = L.Conv2D(filters, size, strides=strides, activation="relu")(x)
+    return classifier(image, L.GlobalAveragePooling2D()(x))
+
+
+def relative_bias(steps=50, width=128):  # RMS norms, gated linear units, a bias of each distance
+    ids = keras.Input((steps,), dtype="int32")
+    x, ops = L.Embedding(4000, width)(ids), keras.ops
+    places = ops.arange(steps)
+    distances = ops.clip(ops.abs(places[None] - places[:, None]), 0, 31)
+    bias = ops.transpose(L.Embedding(32, 4)(distances), (2, 0, 1))[None]
+    for _ in range(2):
+        y = L.RMSNormalization()(x)
+        q, k, v = [ops.transpose(ops.reshape(L.Dense(width, use_bias=False)(y), (-1, steps, 4, width // 4)), (0, 2, 1, 3)) for _ in range(3)]
+        weights = ops.softmax(ops.matmul(q, ops.transpose(k, (0, 1, 3, 2))) + bias)
+        y = ops.reshape(ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3)), (-1, steps, width))
+        x = x + L.Dense(width, use_bias=False)(y)
+        y = L.RMSNormalization()(x)
+        y = L.Dense(4 * width, use_bias=False, activation="silu")(y) * L.Dense(4 * width, use_bias=False)(y)
+        x = x + L.Dense(width, use_bias=False)(y)
+    return keras.Model(ids, L.Dense(4000, use_bias=False)(L.RMSNormalization()(x))), LABELS(from_logits=True), 4000
+
+
 # Name: title, batch, batches of a run.
 FURTHER = {
     gan_discriminator: ("GAN discriminator with batch normalization, batch 32", 32, 6),
@@ -188,6 +225,10 @@ FURTHER = {
     graph_network: ("graph network, 64 nodes, batch 32", 32, 20),
     pyramid: ("pyramid with bilinear UpSampling2D 48x48, batch 16", 16, 10),
     normalized_mlp: ("MLP with normalizations and activations, batch 128", 128, 40),
+    stacked_cells: ("LSTM and GRU cells of one RNN, 30 steps, batch 16", 16, 20),
+    spectral: ("CNN with SpectralNormalization 32x32, batch 16", 16, 10),
+    odd_channels: ("CNN of 7, 24, 40, 12 and 3 channels 64x64, batch 16", 16, 10),
+    relative_bias: ("language model with relative biases and RMS norms, batch 16", 16, 6),
     dense_autoencoder: ("dense autoencoder 784-128-64-32, batch 128", 128, 40),
 }
 MODELS = {model.__name__: model for model in FURTHER}
