@@ -12,6 +12,43 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_library, op_def_registry
 
 TABLE = pathlib.Path(__file__).parent.parent / "lockstep/ops/signatures.tsv"
+# Ranks that kernels of TensorFlow 2.21 check, and their shape functions not, or not for every input.
+KERNEL_RANKS = {
+    "AdjustHue": "delta:0",
+    "AdjustSaturation": "scale:0",
+    "BatchMatrixBandPart": "num_lower:0, num_upper:0",
+    "BlockLSTM": "seq_len_max:0, wci:1, wcf:1, wco:1",
+    "BlockLSTMGrad": "seq_len_max:0",
+    "BlockLSTMGradV2": "seq_len_max:0",
+    "BlockLSTMV2": "seq_len_max:0, wci:1, wcf:1, wco:1",
+    "ConjugateTranspose": "perm:1",
+    "CropAndResizeGradBoxes": "box_ind:1",
+    "CropAndResizeGradImage": "box_ind:1",
+    "DecodePaddedRaw": "fixed_length:0",
+    "EncodeJpegVariableQuality": "quality:0",
+    "GRUBlockCell": "b_ru:1, b_c:1",
+    "GRUBlockCellGrad": "b_ru:1, b_c:1",
+    "HistogramSummary": "tag:0",
+    "ImageProjectiveTransformV3": "fill_value:0",
+    "InplaceAdd": "i:0-1",
+    "InplaceSub": "i:0-1",
+    "InplaceUpdate": "i:0-1",
+    "LSTMBlockCell": "wci:1, wcf:1, wco:1",
+    "LSTMBlockCellGrad": "w:2, b:1",
+    "MatrixBandPart": "num_lower:0, num_upper:0",
+    "NthElement": "n:0",
+    "ParseExample": "serialized:1, names:1",
+    "ParseExampleV2": "serialized:0-1, names:0-1",
+    "ParseSequenceExampleV2": "debug_name:0-1",
+    "ParseSingleExample": "serialized:0",
+    "SparseBincount": "values:1, dense_shape:1, size:0",
+    "SparseCrossV2": "sep:0",
+    "StatelessShuffle": "key:1, counter:1, alg:0",
+    "TopKV2": "k:0",
+    "Transpose": "perm:1",
+    "UniqueV2": "axis:1",
+    "UniqueWithCountsV2": "axis:1",
+}
 MAX_RANK = 9  # a rank above all that TensorFlow has kernels for: allowed means unbounded
 
 
@@ -93,11 +130,15 @@ def same_shapes(op, attrs, ranks):
     return found
 
 
+def kernel_limits(op):
+    return dict(item.split(":") for item in KERNEL_RANKS.get(op.name, "").split(", ") if item)
+
+
 def contract_of(op):
     """The column of one operation."""
     choices = [attr_choices(a) for a in op.attr]
     if any(c is None for c in choices) or not op.input_arg:
-        return ""
+        return KERNEL_RANKS.get(op.name, "")
     allowed = {a.name: set() for a in op.input_arg}
     same = None
     for values in itertools.product(*choices):
@@ -110,7 +151,9 @@ def contract_of(op):
                 allowed[arg.name].add(0)
         found = same_shapes(op, attrs, allowed)
         same = found if same is None else {k: v for k, v in same.items() if found.get(k) == v}
-    items = [f"{name}:{text_of(ranks)}" for name, ranks in allowed.items() if ranks and len(ranks) <= MAX_RANK]
+    limits = {name: text_of(ranks) for name, ranks in allowed.items() if ranks and len(ranks) <= MAX_RANK}
+    limits |= kernel_limits(op)
+    items = [f"{name}:{limits[name]}" for name in allowed if name in limits]
     items += [f"{second}={first}" for second, first in (same or {}).items()]
     return ", ".join(items)
 

@@ -193,10 +193,25 @@ void node_to_proto(const Node& node, tensorflow::NodeDef* proto) {
   attrs_to_proto(node.attrs, signature_of(node.op), proto->mutable_attr());
 }
 
+// TensorFlow calls the gradient functions of a library in place of derivatives.
+template <typename Nodes>
+void check_symbolic_gradients(const Nodes& nodes, const tensorflow::FunctionDefLibrary& library,
+                              std::string_view what) {
+  if (library.gradient().empty()) return;
+  for (const auto& node : nodes) {
+    if (node.op() == "SymbolicGradient")
+      throw_unimplemented(
+          fmt::format("{}: node '{}' is a SymbolicGradient, and the function library has gradient "
+                      "functions (of '{}'), which are not supported",
+                      what, node.name(), library.gradient(0).function_name()));
+  }
+}
+
 }  // namespace
 
 Graph graph_from_proto(const tensorflow::GraphDef& proto, std::string_view what, const Owner& owner) {
   const RepeatedConstants limit;
+  check_symbolic_gradients(proto.node(), proto.library(), what);
   Graph graph;
   for (const auto& node : proto.node()) graph.add(node_from_proto(node, what, owner));
   for (int i = 0; i < proto.node_size(); ++i) {
@@ -223,7 +238,10 @@ FunctionLibrary library_from_proto(const tensorflow::FunctionDefLibrary& proto, 
                                    const Owner& owner) {
   const RepeatedConstants limit;
   FunctionLibrary library;
-  for (const auto& function : proto.function()) library.add(function_from_proto(function, proto, what, owner));
+  for (const auto& function : proto.function()) {
+    check_symbolic_gradients(function.node_def(), proto, what);
+    library.add(function_from_proto(function, proto, what, owner));
+  }
   return library;
 }
 

@@ -1,5 +1,6 @@
 #include "lockstep/keras/fields_internal.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -18,6 +19,15 @@ std::optional<std::int64_t> as_integer(const Json& value) {
   const double number = value.get<double>();
   if (number != std::floor(number) || std::abs(number) > 9e15) return std::nullopt;
   return static_cast<std::int64_t>(number);
+}
+
+// Axes are counted by int, to which a greater number would be cut.
+bool is_axis_too_far(std::string_view key, const Json& found) {
+  if (key != "axis" && key != "axes") return false;
+  if (found.is_array() || found.is_object())
+    return std::any_of(found.begin(), found.end(), [key](const Json& each) { return is_axis_too_far(key, each); });
+  const auto axis = as_integer(found);
+  return axis && (*axis < INT32_MIN || *axis > INT32_MAX);
 }
 
 }  // namespace
@@ -165,7 +175,9 @@ void FieldReader::missing(const char* key) const {
 const Json* FieldReader::take(const char* key) {
   used_.insert(key);
   const auto it = config_.find(key);
-  return it == config_.end() ? nullptr : &*it;
+  if (it == config_.end()) return nullptr;
+  if (is_axis_too_far(key, *it)) fail(key, "integers of 32 bits");
+  return &*it;
 }
 
 void FieldReader::dropped(const char* key, const Json& harmless) {

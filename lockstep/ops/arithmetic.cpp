@@ -365,6 +365,10 @@ at::Tensor binding(const at::Tensor& bound, double none) {
 Tensors clip(const Call& call) {
   const at::Tensor& x = in(call, 0);
   const at::Tensor low = binding(in(call, 1), -INFINITY), high = binding(in(call, 2), INFINITY);
+  for (const at::Tensor& bound : {low, high}) {
+    if (bound.dim() != 0 && bound.sizes() != x.sizes())
+      throw_invalid_argument("the bounds must be scalars or have the shape of the value");
+  }
   at::Tensor y;
   if (has_complex(x)) {  // real and imaginary parts by themselves
     const auto part = [&](const at::Tensor& z) { return at::view_as_real(z.resolve_conj()); };
@@ -377,7 +381,6 @@ Tensors clip(const Call& call) {
     y = from_ordered(at::clamp(ordered(x.detach()), lower, at::maximum(lower, ordered(high.detach()))),
                      x.scalar_type());
   }
-  if (y.sizes() != x.sizes()) throw_invalid_argument("the bounds have more elements than the value");
   if (has_complex(x) || !grad_enabled() || !(x.requires_grad() || low.requires_grad() || high.requires_grad()))
     return one(y);
   const at::Tensor below = at::lt(x, low), above = at::gt(x, high);

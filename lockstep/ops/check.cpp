@@ -61,11 +61,16 @@ void check_attr(const Signature& signature, const AttrDef& def, const Attr& valu
       invalid_attr(signature, def, fmt::format("{}{} is below the minimum {}", of, number, *def.minimum));
     }
   };
+  const auto fits = [&](std::int64_t number) {
+    if ((number < INT32_MIN || number > INT32_MAX) && def.type.find("int32") != std::string::npos)
+      invalid_attr(signature, def, fmt::format("{} is out of range for an int32", number));
+  };
   std::visit(
       [&](const auto& found) {
         using T = std::decay_t<decltype(found)>;
         if constexpr (std::is_same_v<T, std::int64_t>) {
           at_least(found, "");
+          fits(found);
         } else if constexpr (std::is_same_v<T, DType>) {
           check_type(signature, def, found);
         } else if constexpr (std::is_same_v<T, std::string>) {
@@ -75,7 +80,9 @@ void check_attr(const Signature& signature, const AttrDef& def, const Attr& valu
                                found.begin();
                              }) {
           at_least(static_cast<std::int64_t>(found.size()), "the length ");
-          if constexpr (std::is_same_v<T, std::vector<DType>>) {
+          if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+            for (const std::int64_t each : found) fits(each);
+          } else if constexpr (std::is_same_v<T, std::vector<DType>>) {
             for (const DType each : found) check_type(signature, def, each);
           } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
             for (const std::string& each : found) check_string(signature, def, each);
@@ -105,6 +112,8 @@ std::size_t first_of(const Signature& signature, std::size_t arg, const Attrs& a
 }  // namespace
 
 std::size_t attr_kind(std::string_view type) {
+  if (type == "int32") type = "int";
+  if (type == "list(int32)") type = "list(int)";
   const auto found = std::find(kKinds.begin(), kKinds.end(), type);
   if (found == kKinds.end()) throw_internal(fmt::format("signature table: unknown attribute type '{}'", type));
   return static_cast<std::size_t>(found - kKinds.begin());

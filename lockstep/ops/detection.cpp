@@ -93,7 +93,8 @@ void check_boxes(const Call& call, float overlap) {
 Selection selected(const Call& call) {
   const int inputs = call.num_inputs();
   Suppression rule;
-  rule.most = std::max<std::int64_t>(0, int_in(call, 2));
+  rule.most = int_in(call, 2);
+  if (rule.most < 0) throw_invalid_argument("max_output_size must not be negative");
   rule.overlap = inputs > 3 ? float_in(call, 3) : call.attr<float>("iou_threshold");
   if (inputs > 4) rule.score = float_in(call, 4);
   if (inputs > 5) rule.sigma = float_in(call, 5);
@@ -114,7 +115,7 @@ Tensors padded_suppression(const Call& call) {
   Selection kept = selected(call);
   const auto count = static_cast<std::int32_t>(kept.indices.size());
   if (call.attr<bool>("pad_to_max_output_size")) {
-    const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, int_in(call, 2)));
+    const auto most = static_cast<std::size_t>(int_in(call, 2));
     kept.indices.resize(most, 0);
     kept.scores.resize(most, 0);
   }

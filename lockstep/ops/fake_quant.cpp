@@ -156,10 +156,10 @@ LevelRule level_rule(const Call& call) {
 // An end of the range, one number or one for each entry of `axis`, to be broadcast against x.
 at::Tensor range_input(const at::Tensor& given, const at::Tensor& x, std::int64_t axis) {
   if (axis < 0) {
-    if (given.dim() > 1 || given.numel() != 1) throw_invalid_argument("an end of the range must be one number");
-    return given.reshape({});
+    if (given.dim() != 0) throw_invalid_argument("an end of the range must be a scalar");
+    return given;
   }
-  if (given.dim() > 1) throw_invalid_argument("an end of the range must be a vector");
+  if (given.dim() != 1) throw_invalid_argument("an end of the range must be a vector");
   Ints view(static_cast<std::size_t>(x.dim()), 1);
   view[static_cast<std::size_t>(axis)] = x.size(axis);
   if (given.numel() != x.size(axis))

@@ -239,7 +239,8 @@ at::Tensor tall_complex_solution(const at::Tensor& a, const at::Tensor& b, doubl
 // argmin |a x - b|^2 + l2 |x|^2; of several solutions the shortest.
 Tensors least_squares(const Call& call) {
   const at::Tensor a = for_lapack(in(call, 0)), b = for_lapack(in(call, 1));
-  if (b.dim() != a.dim() || b.size(-2) != a.size(-2)) throw_invalid_argument("matrix and rhs do not fit");
+  if (b.dim() != a.dim() || b.sizes().slice(0, b.sizes().size() - 1) != a.sizes().slice(0, a.sizes().size() - 1))
+    throw_invalid_argument("matrix and rhs do not fit");
   if (in(call, 2).numel() != 1) throw_invalid_argument("l2_regularizer must be one number");
   const double l2 = in(call, 2).item<double>();
   if (!(l2 >= 0)) throw_invalid_argument(fmt::format("l2_regularizer {:g} must not be negative", l2));

@@ -1,7 +1,8 @@
 // Reads lines of signatures.tsv: name, inputs, outputs, attrs, stateful (0 or 1), shapes of inputs if any, tab
 // separated;
 // "-" stands for an empty list. Attributes are written name:type{allowed}>=minimum=default. Shapes are written x:2 (two
-// axes), x:1-3, x:1- (at least one axis), or y=x (y has the shape of x, an earlier input).
+// axes), x:1-3, x:1- (at least one axis), or y=x (y has the shape of x, an earlier input). The types int32 and
+// list(int32) stand for int and list(int) of which TensorFlow's kernels accept numbers of 32 bits only.
 #include <algorithm>
 #include <charconv>
 
@@ -100,13 +101,13 @@ float parse_float(std::string_view text) {
 
 Attr parse_default(std::string_view type, std::string_view text) {
   if (type == "type") return *parse_dtype(text);
-  if (type == "int") return parse_int(text);
+  if (type == "int" || type == "int32") return parse_int(text);
   if (type == "float") return parse_float(text);
   if (type == "bool") return text == "true";
   if (type == "string") return unquote(text);
   if (type == "shape") return text == "?" ? Shape::unknown_rank() : Shape{};
   const auto items = list_items(text.size() >= 2 ? text.substr(1, text.size() - 2) : "");
-  if (type == "list(int)") {
+  if (type == "list(int)" || type == "list(int32)") {
     std::vector<std::int64_t> values;
     for (auto item : items) values.push_back(parse_int(item));
     return values;

@@ -423,6 +423,9 @@ Tensors string_ngrams(const Call& call) {
   Strings out;
   Ints out_splits;
   if (!splits.empty()) out_splits.push_back(0);
+  if (!splits.empty() && (splits.front() != 0 || splits.back() != static_cast<std::int64_t>(tokens.size())))
+    throw_invalid_argument(fmt::format("data_splits go from {} to {}, expected 0 to {}, the number of tokens",
+                                       splits.front(), splits.back(), tokens.size()));
   for (std::size_t row = 1; row < splits.size(); ++row) {
     const std::int64_t begin = splits[row - 1], end = splits[row];
     if (begin < 0 || end < begin || end > static_cast<std::int64_t>(tokens.size()))

@@ -316,6 +316,30 @@ def test_graphs_that_ask_for_too_much(name, tmp_path):
     assert_bounded(["predict", tmp_path / "g.pb", "--outputs", "y", "--output", tmp_path / "y.npz"])
 
 
+def test_gradient_functions_of_a_library(tmp_path):
+    """TensorFlow calls them in place of derivatives: the gradient of the function is 0 here, not 1."""
+    graph = tf.compat.v1.GraphDef()
+    for name, arguments, body in (("f", "x", "x"), ("zero", "xy", "z:y:0")):
+        function = graph.library.function.add(ret={"r": body})
+        function.signature.name = name
+        function.signature.output_arg.add(name="r", type=1)
+        for argument in arguments:
+            function.signature.input_arg.add(name=argument, type=1)
+    function.node_def.add(name="z", op="ZerosLike", input=["x"]).attr["T"].type = 1
+    graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    node = graph.node.add(name="Identity", op="SymbolicGradient", input=["x", "x"])
+    node.attr["f"].func.name = "f"
+    node.attr["Tin"].list.type.extend([1, 1])
+    node.attr["Tout"].list.type.append(1)
+    np.savez(tmp_path / "x.npz", x=np.float32([5]))
+    command = ["predict", tmp_path / "g.pb", "--input", tmp_path / "x.npz", "--outputs", "Identity", "--output", tmp_path / "y.npz"]
+    (tmp_path / "g.pb").write_bytes(graph.SerializeToString())
+    tool.ok(*command)
+    graph.library.gradient.add(function_name="f", gradient_func="zero")
+    (tmp_path / "g.pb").write_bytes(graph.SerializeToString())
+    assert "gradient functions (of 'f')" in tool.refused(*command, code=1)
+
+
 def test_constants_that_repeat_too_much(tmp_path):
     graph = tf.compat.v1.GraphDef()
     for i in range(1000):
@@ -374,6 +398,8 @@ GREEDY = {
     # 0 in 64 bits, 4 and 0 in 32 bits.
     "wrapped shape": [("Reshape", {"target_shape": [-1, 2**62, 2**62]})],
     "wrapped size": [("Reshape", {"target_shape": [2, 2, 1]}), ("Resizing", {"height": 2**32 + 4, "width": 4})],
+    "wrapped axis": [("Softmax", {"axis": 2**32 + 1})],
+    "wrapped axes": [("UnitNormalization", {"axis": [2**32 + 1]})],
     "wrapped tokens": [("CategoryEncoding", {"num_tokens": 2**40})],
 }
 

@@ -150,6 +150,15 @@ MALFORMED = {
     "negative regularizer": ("MatrixSolveLs", {"matrix": ones(4, 3), "rhs": ones(4, 2), "l2_regularizer": np.float64(-1)}, {}),
     "seed that is not used": ("FractionalAvgPool", {"value": ones(2, 11, 13, 3)}, {"pooling_ratio": [1.0, 1.44, 1.4, 1.0], "seed": 5}),
     "empty range": ("FakeQuantWithMinMaxArgsGradient", {"gradients": ones(3), "inputs": ones(3)}, {"min": 3.0, "max": 3.0}),
+    "bounds of another shape": ("ClipByValue", {"t": ones(2, 3), "clip_value_min": ones(3), "clip_value_max": ones()}, {}),
+    "one right side for two matrices": ("MatrixSolveLs", {"matrix": ones(2, 4, 3), "rhs": ones(1, 4, 2), "l2_regularizer": np.float64(1)}, {}),
+    "negative number of boxes": ("NonMaxSuppressionV3", {"boxes": ones(2, 4), "scores": ones(2), "max_output_size": np.int32(-1), "iou_threshold": ones(),
+                                                         "score_threshold": ones()}, {}),
+    "range of a vector": ("QuantizeAndDequantizeV2", {"input": ones(3), "input_min": ones(1), "input_max": ones(1)}, {"range_given": True}),
+    "band of a vector": ("MatrixBandPart", {"input": ones(3, 3), "num_lower": np.int64([1]), "num_upper": np.int64(1)}, {}),
+    "tokens after the last row": ("StringNGrams", {"data": np.array([b"a", b"b"]), "data_splits": np.int64([0, 1])},
+                                  {"separator": "", "ngram_widths": [1], "left_pad": "", "right_pad": "", "pad_width": 0, "preserve_short_sequences": False}),
+    "number of 33 bits": ("StringSplitV2", {"input": np.array([b"a b c"]), "sep": np.array(b" ")}, {"maxsplit": 2**32 + 1}),
     "two ellipses": ("StridedSlice", {"input": ones(2), "begin": np.int32([0]), "end": np.int32([1]), "strides": np.int32([1])}, {"ellipsis_mask": 3}),
 }
 

@@ -255,8 +255,10 @@ DType dtype_or(const Json& config, DType otherwise) {
 
 int axis_or(const Json& config, int otherwise) {
   const Json axis = get(config, "axis", otherwise);
-  if (!axis.is_number_integer()) bad(fmt::format("axis is {}, expected an integer", dump_json(axis)));
-  return static_cast<int>(axis.get<std::int64_t>());
+  int value = 0;
+  if (!axis.is_number_integer() || !FieldType<int>::read(axis, value))
+    bad(fmt::format("axis is {}, expected an integer", dump_json(axis)));
+  return value;
 }
 
 Tensor logical(const Tensor& x) { return ops::cast(x, DType::kBool); }
