@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_members_internal.h"
 #include "lockstep/base/strings_internal.h"
 
 namespace lockstep {
@@ -99,26 +99,18 @@ class Parser {
 
   Json parse_object(int depth) {
     ++at_;
-    // Members are looked up one by one: the index keeps big objects from taking quadratic time.
-    std::unordered_map<std::string, std::size_t> places;
-    std::vector<JsonMember> members;
+    JsonMembers members;
     skip_space();
-    if (take("}")) return members;
+    if (take("}")) return members.take();
     while (true) {
       skip_space();
       if (peek() != '"') fail("expected a key in double quotes");
       std::string key = parse_string();
       skip_space();
       if (!take(":")) fail("expected ':' after a key");
-      Json value = parse_value(depth + 1);
-      const auto [place, added] = places.emplace(std::move(key), members.size());
-      if (added) {
-        members.emplace_back(place->first, std::move(value));
-      } else {
-        members[place->second].value() = std::move(value);
-      }
+      members.set(std::move(key), parse_value(depth + 1));
       skip_space();
-      if (take("}")) return members;
+      if (take("}")) return members.take();
       if (!take(",")) fail("expected ',' or '}'");
     }
   }

@@ -9,10 +9,12 @@
 #include <regex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_members_internal.h"
 #include "lockstep/base/strings_internal.h"
 
 namespace lockstep {
@@ -34,15 +36,16 @@ Json resolved(const std::string& text) {
   if (is_one(kTrue)) return true;
   if (is_one(kFalse)) return false;
   if (text.size() > 64) return text;
+  const bool may_be_number = text.find_first_not_of("0123456789+-._eE") == std::string::npos;
   std::string digits = text;
   digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
   const char* begin = digits.c_str() + (digits[0] == '+' ? 1 : 0);
   const char* end = digits.c_str() + digits.size();
-  if (std::regex_match(text, kInteger)) {
+  if (may_be_number && std::regex_match(text, kInteger)) {
     std::int64_t value = 0;
     if (std::from_chars(begin, end, value).ptr == end) return value;
   }
-  if (text != "." && std::regex_match(text, kFloat)) {
+  if (may_be_number && text != "." && std::regex_match(text, kFloat)) {
     double value = 0;
     if (std::from_chars(begin, end, value).ptr == end) return value;
   }
@@ -235,16 +238,16 @@ class Parser {
   }
 
   Json block_mapping(int indent, int depth) {
-    Json out = Json::object();
+    JsonMembers out;
     while (at_ < text_.size() && column() == indent) {
-      const auto name = key();
+      auto name = key();
       if (!name) fail("a key of a mapping is missing");
-      out[*name] = block(indent, depth + 1, true);
+      out.set(*std::move(name), block(indent, depth + 1, true));
       skip();
       if (text_.substr(at_, 3) == "..." || text_.substr(at_, 3) == "---") break;
     }
     if (at_ < text_.size() && column() > indent) fail("a line is indented more than the mapping it follows");
-    return out;
+    return out.take();
   }
 
   Json flow(int depth) {
@@ -252,11 +255,12 @@ class Parser {
     const bool sequence = peek() == '[';
     const char end = sequence ? ']' : '}';
     ++at_;
-    Json out = sequence ? Json::array() : Json::object();
+    std::vector<Json> items;
+    JsonMembers members;
     for (skip(); peek() != end; skip()) {
       if (at_ >= text_.size()) fail(fmt::format("'{}' is missing", end));
       if (sequence) {
-        out.push_back(flow_value(depth));
+        items.push_back(flow_value(depth));
       } else {
         Json name = flow_scalar(true);
         if (!name.is_string()) name = dump_json(name);
@@ -264,7 +268,7 @@ class Parser {
         if (peek() != ':') fail("':' is missing");
         ++at_;
         skip();
-        out[name.text()] = peek() == ',' || peek() == end ? Json(nullptr) : flow_value(depth);
+        members.set(name.text(), peek() == ',' || peek() == end ? Json(nullptr) : flow_value(depth));
       }
       skip();
       if (peek() == ',') {
@@ -274,7 +278,7 @@ class Parser {
       }
     }
     ++at_;
-    return out;
+    return sequence ? Json(std::move(items)) : Json(members.take());
   }
 
   Json flow_value(int depth) {

@@ -38,6 +38,17 @@ TEST(Yaml, ListsOfTfKeras) {
   EXPECT_THROW(json_of("axis: " + tag + "\n- [3]\n- [4]\n"), Error);
 }
 
+// In quadratic time they would take minutes.
+TEST(Yaml, BigMappings) {
+  std::string block, flow = "{";
+  for (int i = 0; i < 200'000; ++i) {
+    block += "k" + std::to_string(i) + ": 1\n";
+    flow += "k" + std::to_string(i) + ": 1,";
+  }
+  EXPECT_EQ(parse_yaml(block + "k5: 2\n", "test").size(), 200'000u);
+  EXPECT_EQ(parse_yaml(flow + "k5: 2}", "test").at("k5").get<int>(), 2);
+}
+
 TEST(Yaml, MalformedText) {
   for (const char* text : {"a: [1, 2", "a: 'x", "a: *nothing", "a: 1\n  b: 2", "{a: 1", "a: \"\\q\"", "[1 2", "a: \xC0",
                            "a: \"\\ud800\""}) {

@@ -190,10 +190,12 @@ class ChunkReader {
       const auto mask = fields.u32();
       std::vector<std::uint64_t> at(rank_);
       for (auto& offset : at) offset = fields.u64();
-      fields.skip(8);
+      const auto in_element = fields.u64();
       const auto child = fields.address();
       if (level > 0) {
         walk_tree(child, level - 1);
+      } else if (in_element != 0) {  // the HDF5 library does not find such a chunk and gives fill values
+        image_.damaged(child, "a chunk that begins within an element");
       } else {
         place(at, child, stored, mask);
       }

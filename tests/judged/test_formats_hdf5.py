@@ -251,3 +251,16 @@ def test_files_that_were_changed_often(tmp_path, libver):
         file.create_dataset("unwritten", (4,), "f8")
         file["nothing"], file["flags"] = h5py.Empty("f4"), np.array([True, False])
     assert readable().count("dataset ") == 202
+
+
+def test_chunk_that_begins_within_an_element(tmp_path):
+    """The HDF5 library gives zeros for it. A key of the tree: size u32, filters u32, offset u64, offset within the element u64."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data=np.arange(20, dtype="f4"), chunks=(6,))
+    data = bytearray((tmp_path / "a.h5").read_bytes())
+    data[data.index(b"TREE\x01") + 24 + 3 * 32 + 16] ^= 4  # of the last chunk
+    (tmp_path / "b.h5").write_bytes(data)
+    tool.ok("verify", tmp_path / "a.h5")
+    assert "within an element" in tool.refused("verify", tmp_path / "b.h5", code=3)
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert not np.array_equal(file["a"], np.arange(20))
