@@ -54,7 +54,7 @@ const T& typed(const Signature& signature, const Attrs& attrs, const std::string
 // Throws InvalidArgument unless `value` has the declared kind, reaches the minimum and is one of the allowed values.
 void check_attr(const Signature& signature, const AttrDef& def, const Attr& value) {
   if (value.index() != def.kind) {
-    invalid_attr(signature, def, fmt::format("expected {}, found {}", def.type, kKinds[value.index()]));
+    invalid_attr(signature, def, fmt::format("expected {}, found {}", kKinds[def.kind], kKinds[value.index()]));
   }
   const auto at_least = [&](std::int64_t number, std::string_view of) {
     if (def.minimum && number < *def.minimum) {

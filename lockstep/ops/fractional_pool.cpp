@@ -126,6 +126,7 @@ Tensors average_gradient(const Call& call) {
 // To the first largest number of each window.
 Tensors max_gradient(const Call& call) {
   const at::Tensor x = in(call, 0).contiguous(), dy = in(call, 2).contiguous();
+  const at::Tensor& given = in(call, 1);
   if (x.dim() != 4 || dy.dim() != 4) throw_invalid_argument("the input and the gradient must have rank 4");
   const bool overlapping = call.attr<bool>("overlapping");
   const auto rows = windows_of(ints_in(call, 3), overlapping, x.size(1)),
@@ -133,12 +134,16 @@ Tensors max_gradient(const Call& call) {
   if (dy.size(0) != x.size(0) || dy.size(3) != x.size(3) || dy.size(1) != static_cast<std::int64_t>(rows.size()) ||
       dy.size(2) != static_cast<std::int64_t>(columns.size()))
     throw_invalid_argument("the gradient does not fit the pooling sequences");
+  if (given.sizes() != dy.sizes()) throw_invalid_argument("orig_output and the gradient differ in their shapes");
   const at::Tensor dx = at::zeros_like(x);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (std::size_t j = 0; j < columns.size(); ++j) {
       const Window &row = rows[i], &column = columns[j];
       const at::Tensor window = x.slice(1, row.begin, row.end).slice(2, column.begin, column.end);
       const std::int64_t height = window.size(1), width = window.size(2);
+      const at::Tensor highest = window.reshape({x.size(0), height * width, x.size(3)}).amax(1);
+      if (!at::equal(highest, given.select(1, static_cast<std::int64_t>(i)).select(1, static_cast<std::int64_t>(j))))
+        throw_invalid_argument("orig_output has other values than the maxima of the windows");
       const at::Tensor place = at::argmax(window.reshape({x.size(0), height * width, x.size(3)}), 1, true);
       const at::Tensor part = dy.select(1, static_cast<std::int64_t>(i)).select(1, static_cast<std::int64_t>(j));
       at::Tensor spread = at::zeros({x.size(0), height * width, x.size(3)}, x.options());

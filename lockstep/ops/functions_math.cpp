@@ -192,7 +192,12 @@ Tensor& operator*=(Tensor& a, Number b) { return a = a * b; }
 Tensor& operator/=(Tensor& a, Number b) { return a = a / b; }
 
 Tensor clip_by_value(const Tensor& x, const Tensor& low, const Tensor& high) {
-  return call1("ClipByValue", {x, low, high});
+  const auto fits = [&x](const Tensor& bound) {
+    const Shape& shape = bound.shape();
+    return !shape.known_rank() || shape.rank() == 0 || shape == x.shape();
+  };
+  if (fits(low) && fits(high)) return call1("ClipByValue", {x, low, high});
+  return maximum(minimum(x, high), low);
 }
 Tensor clip_by_value(const Tensor& x, double low, double high) {
   return clip_by_value(x, number_like(x, low), number_like(x, high));

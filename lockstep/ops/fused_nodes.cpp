@@ -80,6 +80,7 @@ Tensors convolution(const Call& call) {
   const int rank = call.input(1).rank() - 2;
   if (rank != 2 && rank != 3) throw_unimplemented(fmt::format("a convolution along {} axes", rank));
   if (call.attr<std::int64_t>("batch_dims") != 1) throw_unimplemented("a convolution with several batch axes");
+  if (call.attr<std::int64_t>("groups") != 1) throw_unimplemented("a convolution with groups");
   const bool first = call.attr<std::string>("data_format") == "CHANNELS_FIRST";
   auto dilations = call.attr<std::vector<std::int64_t>>("dilations");
   dilations.resize(dilations.empty() ? static_cast<std::size_t>(rank + 2) : dilations.size(), 1);

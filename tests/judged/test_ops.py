@@ -159,6 +159,8 @@ MALFORMED = {
     "tokens after the last row": ("StringNGrams", {"data": np.array([b"a", b"b"]), "data_splits": np.int64([0, 1])},
                                   {"separator": "", "ngram_widths": [1], "left_pad": "", "right_pad": "", "pad_width": 0, "preserve_short_sequences": False}),
     "number of 33 bits": ("StringSplitV2", {"input": np.array([b"a b c"]), "sep": np.array(b" ")}, {"maxsplit": 2**32 + 1}),
+    "other maxima": ("FractionalMaxPoolGrad", {"orig_input": ones(1, 4, 4, 1), "orig_output": 2 * ones(1, 2, 2, 1), "out_backprop": ones(1, 2, 2, 1),
+                                               "row_pooling_sequence": np.int64([0, 2, 4]), "col_pooling_sequence": np.int64([0, 2, 4])}, {}),
     "two ellipses": ("StridedSlice", {"input": ones(2), "begin": np.int32([0]), "end": np.int32([1]), "strides": np.int32([1])}, {"ellipsis_mask": 3}),
 }
 
