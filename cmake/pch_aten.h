@@ -1,4 +1,5 @@
-// Precompiled for the units that see LibTorch. ATen.h has 4,000 headers, of which each of these units would parse the most.
+// Precompiled for the units that see LibTorch. ATen.h has 4,000 headers, of which each of these units would parse the
+// most.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -85,12 +85,19 @@ Tensors max_pool_gradient(const Call& call) {
   return {gradient_through(name, {call.input(0)}, 0, call.input(2), attrs)};
 }
 
+// Checks ksize or strides of a pool over NHWC images.
+void check_window(const Ints& window) {
+  if (window.size() != 4 || window[0] != 1 || window[3] != 1)
+    throw_invalid_argument("ksize and strides must have four numbers, and 1 for the batch and the channels");
+}
+
 // The gradient of MaxPoolGrad with respect to grad: what stands at the places of the maxima.
 Tensors max_pool_second_gradient(const Call& call) {
   const at::Tensor &x = in(call, 0), &dy = in(call, 2);
   if (dy.sizes() != x.sizes()) throw_invalid_argument("grad and orig_input differ in their shapes");
   Attrs attrs = shared_attrs(call, "MaxPoolWithArgmax");
   if (call.num_inputs() > 3) set_window(call, 3, attrs);
+  for (const char* name : {"ksize", "strides"}) check_window(std::get<Ints>(*attrs.find(name)));
   attrs.set("include_batch_in_index", true);
   const Tensor places = ops::call("MaxPoolWithArgmax", {wrap(x.detach())}, attrs)[1];
   if (call.input(1).shape() != places.shape())
@@ -183,6 +190,7 @@ Tensors avg_pool_gradient(const Call& call) {
 Tensors argmax_gradient(const Call& call) {
   const at::Tensor &x = in(call, 0), &dy = in(call, 1);
   Ints places = ints_in(call, 2);
+  for (const char* name : {"ksize", "strides"}) check_window(call.attr<Ints>(name));
   if (in(call, 2).sizes() != dy.sizes() || dy.dim() != 4 || dy.size(0) != x.size(0))
     throw_invalid_argument("input, grad and argmax do not fit each other");
   const std::int64_t image = x.size(0) == 0 ? 0 : x.numel() / x.size(0),

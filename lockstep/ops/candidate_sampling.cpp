@@ -88,7 +88,7 @@ ClassDistribution unigrams_of(const Call& call, std::int64_t range) {
   for (const float weight : call.attr<std::vector<float>>("unigrams")) {
     if (number++ % shards == shard) weights.push_back(std::pow(weight, distortion));
   }
-  if (shards == 1 && static_cast<std::int64_t>(weights.size()) != range)
+  if (static_cast<std::int64_t>(weights.size()) != range)  // also of one shard of several, as in TensorFlow
     throw_invalid_argument(fmt::format("range_max is {}, but there are weights of {} classes", range, weights.size()));
   float sum = 0;
   for (const float weight : weights) sum += weight;
@@ -238,6 +238,8 @@ Tensors all_classes(const Call& call) {
   if (truth.size(1) != call.attr<std::int64_t>("num_true"))
     throw_invalid_argument(fmt::format("true_classes has {} columns, expected num_true = {}", truth.size(1),
                                        call.attr<std::int64_t>("num_true")));
+  if (truth.numel() > 0 && (truth.min().item<std::int64_t>() < 0 || truth.max().item<std::int64_t>() >= samples))
+    throw_invalid_argument(fmt::format("a true class is out of bounds [0, {})", samples));
   return {wrap(at::arange(samples, at::kLong)), wrap(at::ones(truth.sizes(), at::kFloat)),
           wrap(at::ones({samples}, at::kFloat))};
 }
@@ -351,6 +353,8 @@ Tensors distorted_bounding_box(const Call& call) {
              &areas = call.attr<std::vector<float>>("area_range");
   if (aspects.size() != 2 || areas.size() != 2)
     throw_invalid_argument("aspect_ratio_range and area_range must have two numbers each");
+  if (!(aspects[0] > 0 && aspects[1] > 0 && areas[0] > 0 && areas[1] > 0))
+    throw_invalid_argument("aspect_ratio_range and area_range must be positive");
   const bool first_version = call.name() == "SampleDistortedBoundingBox";
   const float least = first_version ? call.attr<float>("min_object_covered") : in(call, 2).item<float>();
   const std::vector<Crop> objects = objects_in(call, width, height);
