@@ -161,6 +161,15 @@ MALFORMED = {
     "number of 33 bits": ("StringSplitV2", {"input": np.array([b"a b c"]), "sep": np.array(b" ")}, {"maxsplit": 2**32 + 1}),
     "other maxima": ("FractionalMaxPoolGrad", {"orig_input": ones(1, 4, 4, 1), "orig_output": 2 * ones(1, 2, 2, 1), "out_backprop": ones(1, 2, 2, 1),
                                                "row_pooling_sequence": np.int64([0, 2, 4]), "col_pooling_sequence": np.int64([0, 2, 4])}, {}),
+    "window over channels": ("MaxPoolGradGrad", {"orig_input": ones(1, 4, 4, 4), "orig_output": ones(1, 2, 2, 2), "grad": ones(1, 4, 4, 4)},
+                             {"ksize": [1, 2, 2, 2], "strides": [1, 2, 2, 2], "padding": "VALID"}),
+    "window over channels with places": ("MaxPoolGradWithArgmax", {"input": ones(1, 4, 4, 4), "grad": ones(1, 2, 2, 2), "argmax": np.zeros((1, 2, 2, 2), "int64")},
+                                         {"ksize": [1, 2, 2, 2], "strides": [1, 2, 2, 2], "padding": "VALID"}),
+    "weights of a shard": ("FixedUnigramCandidateSampler", {"true_classes": np.int64([[3]])},
+                           {"num_true": 1, "num_sampled": 1, "unique": False, "range_max": 4, "unigrams": [1.0, 1.0, 1.0, 1.0], "num_shards": 2}),
+    "class out of range": ("AllCandidateSampler", {"true_classes": np.int64([[9]])}, {"num_true": 1, "num_sampled": 4, "unique": True}),
+    "aspect ratio of 0": ("SampleDistortedBoundingBoxV2", {"image_size": np.int32([4, 4, 3]), "bounding_boxes": ones(1, 1, 4), "min_object_covered": ones()},
+                          {"aspect_ratio_range": [0.0, 1.0]}),
     "two ellipses": ("StridedSlice", {"input": ones(2), "begin": np.int32([0]), "end": np.int32([1]), "strides": np.int32([1])}, {"ellipsis_mask": 3}),
 }
 
