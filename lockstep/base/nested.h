@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -150,7 +152,15 @@ class Nested {
   T argmax(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> {
     return leaf().argmax(axis);
   }
+  T argmin(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> {
+    return leaf().argmin(axis);
+  }
+  T sum(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().sum(axis); }
   T mean(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().mean(axis); }
+  T std(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().std(axis); }
+  T max(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().max(axis); }
+  T min(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().min(axis); }
+  T astype(DTypeLike dtype) const requires std::is_same_v<T, Tensor> { return leaf().astype(dtype); }
   // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
   T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }
   T index(std::initializer_list<ops::SliceSpec> entries) const requires std::is_same_v<T, Tensor> {
@@ -176,9 +186,11 @@ class Nested {
 
   // Entries of a list or a dict; 1 for a leaf.
   std::size_t size() const;
-  // for (const auto& part : nested): the parts of a list. Throws InvalidArgument for others.
-  typename List::const_iterator begin() const;
-  typename List::const_iterator end() const;
+  // for (const auto& part : nested): the parts of a list, or the rows of a leaf that is a tensor. Throws
+  // InvalidArgument for others.
+  class Iterator;
+  Iterator begin() const;
+  Iterator end() const;
   // An element of a list, the entry of a dict, a row of a leaf that is a tensor, or the extent of an axis of a leaf
   // that is a shape: input_shape[-1]. Negative places count from the end.
   Item operator[](std::int64_t index) const& {
@@ -278,6 +290,34 @@ class Nested {
 
   T leaf_{};
   std::unique_ptr<Parts> parts_;  // of a list or a dict
+};
+
+template <typename T>
+class Nested<T>::Iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Nested;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Nested*;
+  using reference = const Nested&;
+  const Nested& operator*() const { return rows_ ? row_ : rows_or_list_->items()[static_cast<std::size_t>(place_)]; }
+  const Nested* operator->() const { return &**this; }
+  Iterator& operator++();
+  Iterator operator++(int) {
+    Iterator before = *this;
+    ++*this;
+    return before;
+  }
+  friend bool operator==(const Iterator& a, const Iterator& b) { return a.place_ == b.place_; }
+
+ private:
+  friend class Nested;
+  Iterator(const Nested& rows_or_list, std::int64_t place);
+
+  const Nested* rows_or_list_;
+  std::int64_t place_;
+  bool rows_;
+  Nested row_;
 };
 
 template <typename T>

@@ -124,12 +124,27 @@ std::size_t Nested<T>::size() const {
   return is_list() ? items().size() : is_dict() ? entries().size() : 1;
 }
 template <typename T>
-typename Nested<T>::List::const_iterator Nested<T>::begin() const {
-  return items().begin();
+Nested<T>::Iterator::Iterator(const Nested& rows_or_list, std::int64_t place)
+    : rows_or_list_(&rows_or_list), place_(place), rows_(false) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    rows_ = rows_or_list.is_leaf();
+    if (rows_ && place_ < len(rows_or_list.leaf())) row_ = rows_or_list.leaf()[place_];
+  }
 }
 template <typename T>
-typename Nested<T>::List::const_iterator Nested<T>::end() const {
-  return items().end();
+typename Nested<T>::Iterator& Nested<T>::Iterator::operator++() {
+  return *this = Iterator(*rows_or_list_, place_ + 1);
+}
+template <typename T>
+typename Nested<T>::Iterator Nested<T>::begin() const {
+  return Iterator(*this, 0);
+}
+template <typename T>
+typename Nested<T>::Iterator Nested<T>::end() const {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (is_leaf()) return Iterator(*this, len(leaf()));
+  }
+  return Iterator(*this, static_cast<std::int64_t>(items().size()));
 }
 template <typename T>
 const Nested<T>& Nested<T>::item(std::int64_t index) const {

@@ -128,6 +128,9 @@ class DatasetInputIterator {
   friend bool operator==(const DatasetInputIterator& a, const DatasetInputIterator& b) {
     return a.current_.has_value() == b.current_.has_value();
   }
+  // for (const auto& [x, y] : dataset.as_numpy_iterator()): the elements from here on.
+  DatasetInputIterator begin() const { return *this; }
+  DatasetInputIterator end() const { return {}; }
   // Python's next(iterator). Throws OutOfRange at the end.
   friend Element next(DatasetInputIterator& iterator) { return *iterator++; }
   friend Element next(DatasetInputIterator&& iterator) { return *iterator++; }  // next(iter(dataset))
@@ -398,8 +401,8 @@ class Dataset {
   DatasetInputIterator begin() const;
   // Python's iter(dataset).
   friend DatasetInputIterator iter(const Dataset& dataset) { return dataset.begin(); }
-  // The dataset itself: its elements are values already.
-  Dataset as_numpy_iterator() const { return *this; }
+  // An iterator too: elements are values already.
+  DatasetInputIterator as_numpy_iterator() const { return begin(); }
   DatasetInputIterator end() const { return {}; }
 
   // The elements, tuples of N, in their parts: for (const auto& [x, y, sample_weight] : dataset.parts<3>()). Tuples of

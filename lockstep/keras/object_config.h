@@ -64,6 +64,7 @@ class ObjectArg {
  public:
   ObjectArg() = default;
   ObjectArg(std::nullptr_t) {}
+  ObjectArg(std::nullopt_t) {}
   ObjectArg(const char* name) : value_(name) {}
   ObjectArg(std::string name) : value_(std::move(name)) {}
   ObjectArg(Json config) : value_(std::move(config)) {}

@@ -181,4 +181,60 @@ TEST(DictsTest, AnElementOfADatasetMustBeABatch) {
   expect_error("must be batches", [&] { model.fit(rows, {.verbose = 0}); });
 }
 
+class NamedModel : public keras::Model {
+ public:
+  explicit NamedModel(const std::string& name) : Model({.name = name}) {}
+  keras::Structure call(const keras::Structure& x) override { return out(x); }
+  keras::LayerHandle out = track("out", layers::Dense(3, {.activation = std::nullopt}));
+};
+
+class FromOptions : public keras::Model {
+ public:
+  explicit FromOptions(const keras::LayerOptions& options) : Model(options) {}
+  keras::Structure call(const keras::Structure& x) override { return x; }
+};
+
+TEST(ValuesAndDicts, ModelsByName) {
+  NamedModel named("reader");
+  EXPECT_EQ(named.name(), "reader");
+  EXPECT_EQ(named(ls::ops::ones({2, 4})).leaf().shape(), (ls::Shape{2, 3}));
+  EXPECT_EQ(FromOptions({.name = "of_options"}).name(), "of_options");
+  const auto x = layers::Input({4});
+  const auto y = layers::Dense(2)(x);
+  EXPECT_EQ(keras::Model({.inputs = x, .outputs = y, .name = "both"}).name(), "both");
+  EXPECT_EQ(keras::Model({.inputs = {x}, .outputs = {{"y", y}}}).outputs().size(), 1u);
+  expect_error("Model requires inputs and outputs", [&] { keras::Model({.inputs = x, .name = "half"}); });
+}
+
+TEST(ValuesAndDicts, StructuresOfOneTensor) {
+  const keras::Structure numbers = ls::ops::constant({{1.0, 5.0}, {3.0, -1.0}});
+  std::vector<float> sums;
+  for (const auto& row : numbers) sums.push_back(float(row.sum()));
+  EXPECT_EQ(sums, (std::vector<float>{6, 2}));
+  EXPECT_EQ(float(numbers.sum()), 8);
+  EXPECT_EQ(float(numbers.max()), 5);
+  EXPECT_EQ(float(numbers.min()), -1);
+  EXPECT_FLOAT_EQ(float(numbers.std()), 2.236068f);
+  EXPECT_EQ(numbers.argmin(1).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(numbers.astype("int32").dtype(), ls::int32);
+  const keras::Structure list{ls::ops::ones({2}), ls::ops::ones({3})};
+  std::size_t parts = 0;
+  for (const auto& part : list) parts += static_cast<std::size_t>(part.leaf().dim(0));
+  EXPECT_EQ(parts, 5u);
+  expect_error("", [] {
+    const keras::Structure dict{{"a", ls::ops::ones({2})}};
+    for (const auto& part : dict) (void)part;
+  });
+}
+
+TEST(ValuesAndDicts, ElementsAsNumpy) {
+  const auto rows = ls::data::Dataset::from_tensor_slices(ls::ops::constant({1.0, 2.0, 3.0}));
+  EXPECT_EQ(float(next(rows.as_numpy_iterator()).leaf()), 1);
+  auto iterator = rows.as_numpy_iterator();
+  next(iterator);
+  std::vector<float> left;
+  for (const auto& row : iterator) left.push_back(float(row.leaf()));
+  EXPECT_EQ(left, (std::vector<float>{2, 3}));
+}
+
 }  // namespace values_and_dicts

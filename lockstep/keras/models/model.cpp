@@ -135,6 +135,16 @@ Model::Model(const Structure& inputs, const Structure& outputs, const ModelOptio
     : Model(std::make_shared<FunctionalImpl>(inputs, outputs,
                                              Layer::Options{.name = options.name, .trainable = options.trainable})) {}
 
+ModelPtr Model::made_from(const ModelArguments& arguments) {
+  if (arguments.inputs.given != arguments.outputs.given)
+    throw_invalid_argument("Model requires inputs and outputs, or neither for a class that overrides call()");
+  Layer::Options options{.name = arguments.name, .trainable = arguments.trainable, .dtype = arguments.dtype};
+  if (!arguments.inputs.given) return subclassed({}, std::move(options));
+  options.dtype = {};
+  const Structure &inputs = arguments.inputs, &outputs = arguments.outputs;
+  return std::make_shared<FunctionalImpl>(inputs, outputs, std::move(options));
+}
+
 ModelPtr Model::subclassed(std::string class_name, Layer::Options options) {
   return std::make_shared<SubclassedImpl>(std::move(class_name), std::move(options));
 }

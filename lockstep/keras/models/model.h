@@ -43,20 +43,24 @@ struct ModelOptions {
   std::string name = {};  // default: the snake-case class name, numbered per process
 };
 
-// All arguments by name: keras::Model({.inputs = x, .outputs = y, .name = "encoder"}).
+// All arguments by name: keras::Model({.inputs = x, .outputs = y, .name = "encoder"}). Without inputs and outputs those
+// of a model whose class overrides call(): Model({.name = "mine"}). Throws InvalidArgument where one of both is
+// missing.
 struct ModelArguments {
   FieldNamesOnly names_only = {};
-  // A structure that must be given.
-  struct Required : Structure {
+  struct Tensors : Structure {
+    Tensors() = default;
     template <std::convertible_to<Structure> S>
-    Required(const S& structure) : Structure(structure) {}
-    Required(std::initializer_list<Structure> items) : Structure(items) {}
-    Required(std::initializer_list<Structure::Entry> entries) : Structure(entries) {}
+    Tensors(const S& structure) : Structure(structure), given(true) {}
+    Tensors(std::initializer_list<Structure> items) : Structure(items), given(true) {}
+    Tensors(std::initializer_list<Structure::Entry> entries) : Structure(entries), given(true) {}
+    bool given = false;
   };
-  Required inputs;
-  Required outputs;
+  Tensors inputs = {};
+  Tensors outputs = {};
   std::string name = {};
   bool trainable = true;
+  DTypePolicy dtype = {};  // of a class of models; functional models have those of their layers
 };
 
 // Arguments of compute_loss() by name.
@@ -109,8 +113,7 @@ class Model {
   template <std::convertible_to<std::string> Name>
   Model(const Structure& inputs, const Structure& outputs, const Name& name)
       : Model(inputs, outputs, ModelOptions{.name = name}) {}
-  explicit Model(const ModelArguments& arguments)
-      : Model(arguments.inputs, arguments.outputs, {.trainable = arguments.trainable, .name = arguments.name}) {}
+  explicit Model(const ModelArguments& arguments) : Model(made_from(arguments)) {}
   explicit Model(ModelPtr impl);
   // The model that a layer is: Model(model.get_layer("encoder")). Throws InvalidArgument for other layers.
   template <std::derived_from<LayerHandle> L>
@@ -330,7 +333,9 @@ class Model {
   template <std::convertible_to<std::string> Name>
   explicit Model(const Name& class_name, Layer::Options options = {})
       : Model(subclassed(class_name, std::move(options))) {}
-  explicit Model(Layer::Options options) : Model(subclassed({}, std::move(options))) {}
+  // A template, so that {.name = "mine"} is ModelArguments.
+  template <std::same_as<Layer::Options> Options>
+  explicit Model(const Options& options) : Model(subclassed({}, options)) {}
   LayerHandle track(const std::string& attribute, LayerHandle layer);
   // A keras.Variable that becomes a weight of the model, as in an attribute in Python.
   Variable track(const std::string& attribute, const Variable& variable);
@@ -388,6 +393,7 @@ class Model {
   SubclassedImpl& with_attributes(const std::string& attribute) const;
   // The implementation, which an object of a derived class gets when it is first used or copied.
   const ModelPtr& made() const;
+  static ModelPtr made_from(const ModelArguments& arguments);
   static ModelPtr subclassed(std::string class_name, Layer::Options options);
 };
 
