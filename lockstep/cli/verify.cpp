@@ -51,7 +51,7 @@ void check_variables(const Artifact& artifact) {
 
 // A graph of TensorFlow 1 whose checkpoint is missing.
 void check_checkpoint(const Artifact& artifact) {
-  if (artifact.kind == formats::Kind::kMetaGraph && formats::read_meta_graph_info(artifact.path).needs_variables)
+  if (artifact.kind == formats::Kind::kMetaGraph && formats::has_variables(artifact.graph->requirements))
     const formats::BundleReader reader(formats::checkpoint_of_meta_graph(artifact.path));
 }
 

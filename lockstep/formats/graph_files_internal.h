@@ -16,7 +16,7 @@ class SavedModel;
 
 namespace lockstep::formats {
 
-// saved_model.pb of the folder, or saved_model.pbtxt where there is no other; empty without either.
+// The path of saved_model.pb in the folder, else that of saved_model.pbtxt; nullopt if neither exists.
 std::optional<std::string> saved_model_file(const std::string& directory,
                                             io::FileSystem& files = io::posix_file_system());
 

@@ -222,6 +222,11 @@ std::vector<std::string> init_ops_of(const tensorflow::MetaGraphDef& graph) {
   return {};
 }
 
+bool has_variables(const GraphRequirements& requirements) {
+  const auto& ops = requirements.ops;
+  return ops.contains("VariableV2") || ops.contains("Variable") || ops.contains("VarHandleOp");
+}
+
 SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files) {
   tensorflow::SavedModel model;
   read_saved_model_file(model, directory, files);
@@ -253,12 +258,10 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
   info.init_ops = init_ops_of(graph);
   info.requirements = requirements_of(graph.graph_def(), graph.meta_info_def().stripped_default_attrs());
   const auto& objects = graph.object_graph_def().nodes();
-  const auto& ops = info.requirements.ops;
   info.needs_variables =
       info.has_objects
           ? std::any_of(objects.begin(), objects.end(), [](const auto& node) { return node.has_variable(); })
-          : !graph.saver_def().restore_op_name().empty() &&
-                (ops.contains("VariableV2") || ops.contains("Variable") || ops.contains("VarHandleOp"));
+          : !graph.saver_def().restore_op_name().empty() && has_variables(info.requirements);
   info.has_variables = io::is_file(files, io::join_path(directory, "variables/variables.index"));
   add_keras_model(info, directory, model, files);
   return info;
@@ -296,11 +299,8 @@ FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& 
 MetaGraphInfo read_meta_graph_info(const std::string& path, io::FileSystem& files) {
   tensorflow::MetaGraphDef graph;
   parse_meta_graph_file(graph, files.map(path)->bytes(), path);
-  MetaGraphInfo info{graph_info(graph.graph_def(), graph.meta_info_def().stripped_default_attrs()),
-                     writer_of(graph.meta_info_def()), false};
-  const auto& ops = info.graph.requirements.ops;
-  info.needs_variables = ops.contains("VariableV2") || ops.contains("Variable") || ops.contains("VarHandleOp");
-  return info;
+  return {graph_info(graph.graph_def(), graph.meta_info_def().stripped_default_attrs()),
+          writer_of(graph.meta_info_def())};
 }
 
 }  // namespace lockstep::formats

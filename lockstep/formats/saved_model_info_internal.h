@@ -82,9 +82,11 @@ FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& 
 
 struct MetaGraphInfo {
   FrozenGraphInfo graph;
-  std::string writer;            // "TensorFlow 1.4.0"
-  bool needs_variables = false;  // their values are in the checkpoint beside the file
+  std::string writer;  // "TensorFlow 1.4.0"
 };
+
+// Whether a graph has variables, whose values are in a checkpoint.
+bool has_variables(const GraphRequirements& requirements);
 
 // Of a MetaGraphDef in bytes or text (.meta).
 MetaGraphInfo read_meta_graph_info(const std::string& path, io::FileSystem& files = io::posix_file_system());

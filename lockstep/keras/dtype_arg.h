@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "lockstep/base/dtype.h"
+#include "lockstep/base/dtype_like.h"
 
 namespace lockstep::keras {
 
@@ -18,12 +18,11 @@ class DTypeArg {
   DTypeArg(std::optional<DType> dtype) : dtype_(dtype) {}
   // Throws InvalidArgument for an unknown name.
   template <std::convertible_to<std::string_view> Name>
-  DTypeArg(const Name& name) : dtype_(named(name)) {}
+  DTypeArg(const Name& name) : dtype_(DTypeLike(name)) {}
 
   const std::optional<DType>& get() const { return dtype_; }
 
  private:
-  static DType named(std::string_view name);
   std::optional<DType> dtype_;
 };
 

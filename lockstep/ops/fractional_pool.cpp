@@ -141,10 +141,11 @@ Tensors max_gradient(const Call& call) {
       const Window &row = rows[i], &column = columns[j];
       const at::Tensor window = x.slice(1, row.begin, row.end).slice(2, column.begin, column.end);
       const std::int64_t height = window.size(1), width = window.size(2);
-      const at::Tensor highest = window.reshape({x.size(0), height * width, x.size(3)}).amax(1);
-      if (!at::equal(highest, given.select(1, static_cast<std::int64_t>(i)).select(1, static_cast<std::int64_t>(j))))
+      const at::Tensor elements = window.reshape({x.size(0), height * width, x.size(3)});
+      if (!at::equal(elements.amax(1),
+                     given.select(1, static_cast<std::int64_t>(i)).select(1, static_cast<std::int64_t>(j))))
         throw_invalid_argument("orig_output has other values than the maxima of the windows");
-      const at::Tensor place = at::argmax(window.reshape({x.size(0), height * width, x.size(3)}), 1, true);
+      const at::Tensor place = at::argmax(elements, 1, true);
       const at::Tensor part = dy.select(1, static_cast<std::int64_t>(i)).select(1, static_cast<std::int64_t>(j));
       at::Tensor spread = at::zeros({x.size(0), height * width, x.size(3)}, x.options());
       spread.scatter_(1, place, part.unsqueeze(1));

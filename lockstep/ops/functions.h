@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
@@ -64,8 +65,8 @@ struct AxisKeywords {
 Tensor constant(double value, DType dtype);                             // a scalar
 Tensor constant_ints(const Ints& values, DType dtype = DType::kInt32);  // a vector
 // Shapes may have extents of tensors: ones({ops::shape(x)[0], 1}).
-Tensor zeros(const ShapeArg& shape, DType dtype = DType::kFloat32);
-Tensor ones(const ShapeArg& shape, DType dtype = DType::kFloat32);
+Tensor zeros(const ShapeArg& shape, DTypeLike dtype = DType::kFloat32);
+Tensor ones(const ShapeArg& shape, DTypeLike dtype = DType::kFloat32);
 Tensor fill(const ShapeArg& shape, const Tensor& value);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
@@ -73,12 +74,12 @@ struct LikeKeywords {
   FieldNamesOnly names_only = {};
   DType dtype = DType::kFloat32;
 };
-Tensor zeros_like(const Tensor& x, DType dtype);
-Tensor ones_like(const Tensor& x, DType dtype);
+Tensor zeros_like(const Tensor& x, DTypeLike dtype);
+Tensor ones_like(const Tensor& x, DTypeLike dtype);
 inline Tensor zeros_like(const Tensor& x, const LikeKeywords& keywords) { return zeros_like(x, keywords.dtype); }
 inline Tensor ones_like(const Tensor& x, const LikeKeywords& keywords) { return ones_like(x, keywords.dtype); }
 Tensor range(const Tensor& start, const Tensor& limit, const Tensor& delta);
-Tensor range(std::int64_t limit, DType dtype = DType::kInt32);  // 0 … limit-1
+Tensor range(std::int64_t limit, DTypeLike dtype = DType::kInt32);  // 0 … limit-1
 Tensor linspace(const Tensor& start, const Tensor& stop, std::int64_t num);
 Tensor identity(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);

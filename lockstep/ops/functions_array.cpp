@@ -53,7 +53,7 @@ Tensor fill(const ShapeArg& shape, const Tensor& value) { return call1("Fill", {
 Tensor range(const Tensor& start, const Tensor& limit, const Tensor& delta) {
   return call1("Range", {start, limit, delta});
 }
-Tensor range(std::int64_t limit, DType dtype) {
+Tensor range(std::int64_t limit, DTypeLike dtype) {
   return range(constant(0, dtype), constant(static_cast<double>(limit), dtype), constant(1, dtype));
 }
 Tensor linspace(const Tensor& start, const Tensor& stop, std::int64_t num) {

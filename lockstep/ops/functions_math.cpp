@@ -58,10 +58,10 @@ Tensor number_like(const Tensor& other, Number number) {
 
 Tensor constant(double value, DType dtype) { return Tensor::scalar(value, dtype); }
 
-Tensor zeros(const ShapeArg& shape, DType dtype) {
+Tensor zeros(const ShapeArg& shape, DTypeLike dtype) {
   return shape.is_known() ? Tensor::zeros(shape.shape(), dtype) : fill(shape, constant(0, dtype));
 }
-Tensor ones(const ShapeArg& shape, DType dtype) {
+Tensor ones(const ShapeArg& shape, DTypeLike dtype) {
   return shape.is_known() ? Tensor::full(shape.shape(), 1, dtype) : fill(shape, constant(1, dtype));
 }
 
@@ -77,8 +77,8 @@ namespace {
 // Of strings too, which cast() does not take.
 Tensor filled_like(const Tensor& x, double value, DType dtype) { return fill(shape(x), Tensor::scalar(value, dtype)); }
 }  // namespace
-Tensor zeros_like(const Tensor& x, DType dtype) { return filled_like(x, 0, dtype); }
-Tensor ones_like(const Tensor& x, DType dtype) { return filled_like(x, 1, dtype); }
+Tensor zeros_like(const Tensor& x, DTypeLike dtype) { return filled_like(x, 0, dtype); }
+Tensor ones_like(const Tensor& x, DTypeLike dtype) { return filled_like(x, 1, dtype); }
 
 #define LOCKSTEP_UNARY(function, op) \
   Tensor function(const Tensor& x) { return call1(op, {x}); }

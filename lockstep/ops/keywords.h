@@ -70,27 +70,8 @@ struct DTypeKeywords {
 };
 inline Tensor zeros(const ShapeArg& shape, const DTypeKeywords& keywords) { return zeros(shape, keywords.dtype); }
 inline Tensor ones(const ShapeArg& shape, const DTypeKeywords& keywords) { return ones(shape, keywords.dtype); }
-// The dtype by its name: ones({2, 3}, "int32").
-template <std::convertible_to<std::string_view> Name>
-Tensor zeros(const ShapeArg& shape, const Name& dtype) {
-  return zeros(shape, DType(DTypeLike(dtype)));
-}
-template <std::convertible_to<std::string_view> Name>
-Tensor ones(const ShapeArg& shape, const Name& dtype) {
-  return ones(shape, DType(DTypeLike(dtype)));
-}
-template <std::convertible_to<std::string_view> Name>
-Tensor zeros_like(const Tensor& x, const Name& dtype) {
-  return zeros_like(x, DType(DTypeLike(dtype)));
-}
-template <std::convertible_to<std::string_view> Name>
-Tensor ones_like(const Tensor& x, const Name& dtype) {
-  return ones_like(x, DType(DTypeLike(dtype)));
-}
-template <std::convertible_to<std::string_view> Name>
-Tensor range(std::int64_t limit, const Name& dtype) {
-  return range(limit, DType(DTypeLike(dtype)));
-}
+
+// constant(4, "int64"). A template, as DTypeLike would be ambiguous with the constant of a double.
 template <std::convertible_to<std::string_view> Name>
 Tensor constant(const Values& values, const Name& dtype) {
   return constant(values, DType(DTypeLike(dtype)));

@@ -101,8 +101,8 @@ struct FtrlRule {
 using FusedRule =
     std::variant<SgdRule, AdamRule, RmspropRule, NadamRule, AdamaxRule, AdagradRule, AdadeltaRule, LionRule, FtrlRule>;
 
-// slots: momentum, velocity, as in Adam; `correction_i`: 1 - β_i^t. The length of a step follows from norms of the
-// whole variable, so this is no rule of elements; nor is Adafactor's.
+// slots: momentum, velocity, as in Adam; `correction_i`: 1 - β_i^t. The length of a step depends on norms of
+// the whole variable, so Lamb is not an elementwise rule; neither is Adafactor.
 struct LambRule {
   float learning_rate = 0;
   float one_minus_beta_1 = 0, one_minus_beta_2 = 0;

@@ -187,7 +187,7 @@ class LoadedModel {
 LoadedModel load(const std::string& path, const LoadOptions& options = {});
 
 // A graph in a file: a frozen one (GraphDef, .pb or .pbtxt), with constants instead of variables, or a MetaGraphDef
-// (.meta), whose variables have the values of the checkpoint of the same name beside it.
+// (.meta), whose variables are restored from the checkpoint with the same prefix in the same folder.
 class FrozenGraph {
  public:
   static FrozenGraph load(const std::string& path);

@@ -12,16 +12,8 @@ namespace ls = lockstep;
 namespace keras = ls::keras;
 using ls::Tensor;
 
-// sin(0.3 i), in a shape.
-Tensor waves(const ls::Shape& shape) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < *shape.num_elements(); ++i)
-    values.push_back(static_cast<float>(std::sin(0.3 * static_cast<double>(i))));
-  return Tensor::from_vector(values, shape);
-}
-
 const Tensor x{{1., -2., 3.}, {4., 5., -6.}}, a{1., 2., 3.}, b{4., 5., 6.}, i{0, 1, 2}, i2{0, 1};
-const Tensor im = waves({1, 4, 4, 1}), im4 = waves({1, 4, 4, 4}), kern = waves({3, 3, 1, 2});
+const Tensor im = waves({1, 4, 4, 1}, 0.3), im4 = waves({1, 4, 4, 4}, 0.3), kern = waves({3, 3, 1, 2}, 0.3);
 
 void expect(const char* line, const Tensor& found, const char* dtype, const ls::Shape& shape, const Numbers& expected) {
   EXPECT_EQ(ls::dtype_name(found.dtype()), dtype) << line;

@@ -17,14 +17,6 @@ using ls::Tensor;
 
 namespace lines_of_steps {
 
-// np.sin(step * np.arange(n)) in this shape.
-Tensor waves(const ls::Shape& shape, double step) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < *shape.num_elements(); ++i)
-    values.push_back(static_cast<float>(std::sin(step * static_cast<double>(i))));
-  return Tensor::from_vector(values, shape);
-}
-
 void expect_near(const Numbers& found, const Numbers& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-6) << i;

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -184,38 +185,29 @@ TEST(Lines, LayersOfOnesOwn) {
   EXPECT_FLOAT_EQ(float(linear.losses()[1]), 0.04F);  // l2 = 0.01
 }
 
-std::string message_of(const std::function<void()>& line) {
-  try {
-    line();
-  } catch (const ls::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Lines, MistakesAreNamed) {
   const Tensor a = ops::ones({2, 3}), b = ops::ones({4, 5}), none;
-  EXPECT_EQ(message_of([&] { (void)(a + b); }),
+  EXPECT_EQ(error_of([&] { (void)(a + b); }),
             "AddV2: shapes (2, 3) and (4, 5) cannot be broadcast to one shape (inputs: float32(2, 3), float32(4, 5))");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_of([&] {
               (void)ops::stack({a, b});
             }),
             "Pack: the tensors differ in their shapes (inputs: float32(2, 3), float32(4, 5))");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_of([&] {
               (void)(a * Tensor{1, 2, 3});
             }),
             "Mul: 'T' is float32 by one argument and int32 by another; cast one of them (inputs: float32(2, 3), "
             "int32(3,))");
   Linear alone(2);
   EXPECT_EQ(
-      message_of([&] { (void)alone(layers::Input({3})); }),
+      error_of([&] { (void)alone(layers::Input({3})); }),
       "layer '" + alone.name() +
           "' is an object of its own and cannot be part of a model: hold it by a handle, make_layer<Linear>(...)");
   const keras::Sequential model({layers::Input({3}), layers::Dense(1)});
   model.compile({.loss = "mse"});
-  EXPECT_EQ(message_of([&] { model.fit(none, none, {.verbose = 0}); }), "x is an undefined tensor");
+  EXPECT_EQ(error_of([&] { model.fit(none, none, {.verbose = 0}); }), "x is an undefined tensor");
   MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
-  EXPECT_EQ(message_of([&] { (void)strategy.reduce(ReduceOp::kSum, PerReplica<Tensor>({a})); }),
+  EXPECT_EQ(error_of([&] { (void)strategy.reduce(ReduceOp::kSum, PerReplica<Tensor>({a})); }),
             "reduce: found 1 values, expected one for each of 2 replicas");
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -28,24 +29,9 @@ void expect_near(const Tensor& tensor, const std::vector<double>& expected, doub
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
 }
-Tensor waves(const ls::Shape& shape, double step) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < *shape.num_elements(); ++i)
-    values.push_back(static_cast<float>(std::sin(step * static_cast<double>(i))));
-  return Tensor::from_vector(values, shape);
-}
 double weighted(const Tensor& x) {
   return ops::reduce_sum(ops::reshape(x, {-1}) * ops::range(static_cast<double>(x.num_elements()))).item<double>();
 }
-std::string error_of(const auto& fn) {
-  try {
-    fn();
-  } catch (const ls::Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 // ---- indexing ----
 
 TEST(TensorFlowFunctions, MasksAndTensorsAreIndices) {

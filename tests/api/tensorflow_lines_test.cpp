@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace ops = lockstep::ops;
@@ -29,13 +30,6 @@ std::string text(const auto& value) {
   std::ostringstream out;
   out << value;
   return out.str();
-}
-
-Tensor waves(const ls::Shape& shape, double step) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < *shape.num_elements(); ++i)
-    values.push_back(static_cast<float>(std::sin(step * static_cast<double>(i))));
-  return Tensor::from_vector(values, shape);
 }
 
 // ---- tensors ----

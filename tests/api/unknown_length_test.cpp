@@ -11,14 +11,6 @@ namespace ls = lockstep;
 namespace keras = ls::keras;
 using ls::Tensor;
 
-// sin(step i), in a shape.
-Tensor waves(const ls::Shape& shape, double step) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < *shape.num_elements(); ++i)
-    values.push_back(static_cast<float>(std::sin(step * static_cast<double>(i))));
-  return Tensor::from_vector(values, shape);
-}
-
 struct Trained {
   keras::Sequential model;
   Numbers losses;

@@ -11,31 +11,31 @@ from tf_keras.protobuf import saved_metadata_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 import answers
+import keras2_models as models
 import lockstep_tool as tool
-import test_keras2_files as files
 
 L = tf_keras.layers
 # Keras 2 takes 10 to 30 s to trace the functions of these for a SavedModel, which are not read here: a tenth of the runs has them.
-TRACED_SLOWLY = (files.bidirectional, files.states, files.embedding)
-BARE = (files.image, files.recurrent)  # written without functions too
+TRACED_SLOWLY = (models.bidirectional, models.states, models.embedding)
+BARE = (models.image, models.recurrent)  # written without functions too
 
 
 def traced(make):
     return make not in TRACED_SLOWLY or answers.drawn(make.__name__)
 
 
-@pytest.mark.parametrize("make", files.MODELS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", models.MODELS, ids=lambda make: make.__name__)
 def test_models(make, tmp_path, request):
     """The weights of a SavedModel, by way of a .keras file and of an .h5 that tf-keras opens."""
     rng = tool.generator("keras2", "saved", make.__name__)
-    model = files.randomised(make(), rng)
+    model = models.randomised(make(), rng)
     model.save(tmp_path / "served", save_format="tf", save_traces=traced(make))
     if make in BARE:
         model.save(tmp_path / "bare", save_format="tf", save_traces=False)
     request.getfixturevalue("eagerly")
-    data = files.data_of(model, rng)
+    data = models.data_of(model, rng)
     named = isinstance(model.input, dict)
-    expected = files.predicted(model, data, named)
+    expected = models.predicted(model, data, named)
     if tool.CONTROL:
         return
     tool.ok("convert", tmp_path / "served", tmp_path / "out.keras")
@@ -46,15 +46,15 @@ def test_models(make, tmp_path, request):
     again = tf_keras.models.load_model(tmp_path / "out.h5")
     for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    for ours, theirs in zip(files.predicted(again, data, named), expected, strict=True):
-        tool.assert_close(ours, theirs, 2e-3 if make is files.mixed else 1e-6)
+    for ours, theirs in zip(models.predicted(again, data, named), expected, strict=True):
+        tool.assert_close(ours, theirs, 2e-3 if make is models.mixed else 1e-6)
     x = data if named else list(data.values())
     a, b = (tool.predict(tmp_path / name, x, tmp_path) for name in ("out.keras", "out.h5"))
     for (_, ours), (_, theirs) in zip(a, b, strict=True):
         tool.assert_close(ours, theirs, 1e-6)  # by the rules of Keras 3, and of Keras 2
-    if make not in files.NOT_IN_KERAS_3 - {files.nested, files.frozen, files.without_input, files.attention, files.sliced}:
+    if make not in models.NOT_IN_KERAS_3 - {models.nested, models.frozen, models.without_input, models.attention, models.sliced}:
         three = keras.models.load_model(tmp_path / "out.keras")
-        for ours, theirs in zip(files.predicted(three, data, named), expected, strict=True):
+        for ours, theirs in zip(models.predicted(three, data, named), expected, strict=True):
             tool.assert_close(ours, theirs, 1e-5)
 
 
@@ -63,10 +63,10 @@ def test_models(make, tmp_path, request):
     (False, "AdamW", {}), (True, "Adam", {}), (True, "SGD", {"momentum": 0.9}), (True, "SGD", {}), (True, "Ftrl", {})])
 def test_training_continues(legacy, name, kwargs, tmp_path):
     rng = tool.generator("keras2", "saved", name, legacy, str(kwargs))
-    x, y = rng.normal(0, 1, (24, *files.VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
-    a = tf_keras.Input(files.VECTOR)
+    x, y = rng.normal(0, 1, (24, *models.VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+    a = tf_keras.Input(models.VECTOR)
     inner = tf_keras.Sequential([L.InputLayer((6,)), L.Dense(4, "tanh"), L.BatchNormalization()])
-    model = files.randomised(tf_keras.Model(a, L.Dense(3)(inner(L.Dense(6, "tanh")(a)))), rng)
+    model = models.randomised(tf_keras.Model(a, L.Dense(3)(inner(L.Dense(6, "tanh")(a)))), rng)
     optimizers = tf_keras.optimizers.legacy if legacy else tf_keras.optimizers
     model.compile(getattr(optimizers, name)(learning_rate=0.02, **kwargs), "mse", metrics=["mae"])
     options = {"batch_size": 8, "shuffle": False, "verbose": 0}
@@ -92,7 +92,7 @@ def test_training_continues(legacy, name, kwargs, tmp_path):
 def test_metadata_in_the_object_graph(tmp_path):
     """Until TensorFlow 2.4 the metadata were in saved_model.pb."""
     rng = tool.generator("keras2", "saved", "old")
-    model = files.randomised(files.recurrent(), rng)
+    model = models.randomised(models.recurrent(), rng)
     model.save(tmp_path / "served", save_format="tf", save_traces=False)
     metadata = saved_metadata_pb2.SavedMetadata()
     metadata.ParseFromString((tmp_path / "served" / "keras_metadata.pb").read_bytes())
@@ -117,9 +117,9 @@ def psnr(a, b):
 
 def test_metrics_of_the_users(tmp_path):
     """They are Python functions: the model is compiled without them."""
-    model = files.dense()
+    model = models.dense()
     model.compile("adam", "mse", metrics=[psnr])
-    model.fit(np.zeros((4, *files.VECTOR), "float32"), np.zeros((4, 3), "float32"), verbose=0)
+    model.fit(np.zeros((4, *models.VECTOR), "float32"), np.zeros((4, 3), "float32"), verbose=0)
     model.save(tmp_path / "served", save_format="tf")
     model.save(tmp_path / "m.h5")
     if tool.CONTROL:
@@ -155,7 +155,7 @@ def test_errors_of_unreadable_models_give_the_remedy(tmp_path):
 
 
 def test_damaged_metadata(tmp_path):
-    model = files.dense()
+    model = models.dense()
     model.save(tmp_path / "served", save_format="tf")
     if tool.CONTROL:
         return

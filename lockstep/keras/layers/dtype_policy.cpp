@@ -11,12 +11,6 @@
 
 namespace lockstep::keras {
 
-DType DTypeArg::named(std::string_view name) {
-  const std::optional<DType> dtype = parse_dtype(name);
-  if (!dtype) throw_invalid_argument(fmt::format("unknown dtype '{}'", name));
-  return *dtype;
-}
-
 namespace {
 
 std::mutex g_mutex;
