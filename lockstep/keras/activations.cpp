@@ -48,10 +48,24 @@ class Custom : public Named {
   }
 };
 
-// Keras 1's and 2's hard_sigmoid, which files of these versions name. Keras 3 has no name for it: files have it as a
-// custom function.
-constexpr const char* kKeras2HardSigmoid = "keras2_hard_sigmoid";
-Tensor keras2_hard_sigmoid(const Tensor& x) { return ops::clip_by_value(x * 0.2 + 0.5, 0.0, 1.0); }
+// Keras 1's and 2's hard_sigmoid, which files of these versions name. Keras 3 has no function for it, but takes layers
+// where an activation is expected.
+class HardSigmoidOfKeras2 : public Named {
+ public:
+  static constexpr const char* kName = "keras2_hard_sigmoid";
+  HardSigmoidOfKeras2() : Named(kName, [](const Tensor& x) { return ops::clip_by_value(x * 0.2 + 0.5, 0.0, 1.0); }) {}
+  Json serialize() const override {
+    const auto layer = [](const char* class_name, Json config) {
+      return Json{{"module", "keras.layers"},
+                  {"class_name", class_name},
+                  {"config", std::move(config)},
+                  {"registered_name", nullptr}};
+    };
+    Json layers = Json::array({layer("Rescaling", {{"name", "rescaling"}, {"scale", 0.2}, {"offset", 0.5}}),
+                               layer("ReLU", {{"name", "re_lu"}, {"max_value", 1.0}})});
+    return layer("Pipeline", {{"layers", std::move(layers)}, {"name", kName}});
+  }
+};
 
 const std::map<std::string, Function, std::less<>>& table() {
   static const std::map<std::string, Function, std::less<>> kTable = {
@@ -91,7 +105,7 @@ const std::map<std::string, Function, std::less<>>& table() {
 ActivationPtr by_name(std::string name) {
   if (name == "swish") name = "silu";
   if (name == "hard_swish") name = "hard_silu";
-  if (name == kKeras2HardSigmoid) return std::make_shared<Custom>(std::move(name), keras2_hard_sigmoid);
+  if (name == HardSigmoidOfKeras2::kName) return std::make_shared<HardSigmoidOfKeras2>();
   const auto it = table().find(name);
   if (it != table().end()) return std::make_shared<Named>(it->first, it->second);
   if (Function function = keras::function_named<Activation::KerasFunction>(name))
@@ -102,6 +116,7 @@ ActivationPtr by_name(std::string name) {
 }
 
 Tensor zeros(const Tensor& x) { return ops::zeros_like(x); }
+Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat32); }
 
 }  // namespace
 
@@ -115,7 +130,23 @@ ActivationPtr get(const ActivationArg& identifier) {
     if (object->config.is_string()) return by_name(object->config.get<std::string>());
     throw_invalid_argument(fmt::format("{} is not an activation function", dump_json(*identifier.config())));
   }
+  if (is_hard_sigmoid_of_keras2(*identifier.config())) return std::make_shared<HardSigmoidOfKeras2>();
   return layer_as_activation(*identifier.config());
+}
+
+bool is_hard_sigmoid_of_keras2(const Json& object) {
+  const auto is_layer = [](const Json& json, const char* class_name) {
+    return json.is_object() && json.value("class_name", Json()) == Json(class_name) && json.contains("config") &&
+           json["config"].is_object();
+  };
+  if (!is_layer(object, "Pipeline")) return false;
+  const Json layers = object["config"].value("layers", Json());
+  if (!layers.is_array() || layers.size() != 2) return false;
+  if (!is_layer(layers[0], "Rescaling") || !is_layer(layers[1], "ReLU")) return false;
+  const Json &scaling = layers[0]["config"], &bounds = layers[1]["config"];
+  return scaling.value("scale", Json()) == Json(0.2) && scaling.value("offset", Json()) == Json(0.5) &&
+         bounds.value("max_value", Json()) == Json(1.0) && bounds.value("negative_slope", Json(0.0)) == Json(0.0) &&
+         bounds.value("threshold", Json(0.0)) == Json(0.0);
 }
 
 Json serialize(const ActivationPtr& activation) { return activation ? activation->serialize() : Json("linear"); }
@@ -188,19 +219,19 @@ Tensor sparsemax(const Tensor& x) { return sparsemax(x, -1); }
 
 Tensor relu(const Tensor& x, double negative_slope, std::optional<double> max_value, double threshold) {
   if (negative_slope != 0.0) {
-    if (!max_value && threshold == 0) return ops::leaky_relu(x, negative_slope);
+    if (!max_value && threshold == 0) return leaky_relu(x, negative_slope);
     Tensor negative = ops::relu(threshold != 0 ? ops::neg(x) + threshold : ops::neg(x));
     Tensor positive = threshold != 0 ? x * ops::cast(ops::greater(x, threshold), x.dtype()) : ops::relu(x);
     if (max_value) positive = ops::minimum(positive, *max_value);
     return positive - negative * negative_slope;
   }
-  Tensor y = threshold != 0 ? x * ops::cast(ops::greater(x, threshold), x.dtype())
+  Tensor y = threshold != 0 ? x * ops::cast(ops::greater(as_floating(x), threshold), x.dtype())
                             : (max_value && *max_value == 6 ? relu6(x) : ops::relu(x));
   if (max_value && !(threshold == 0 && *max_value == 6)) y = ops::clip_by_value(y, 0.0, *max_value);
   return y;
 }
 
-Tensor leaky_relu(const Tensor& x, double negative_slope) { return ops::leaky_relu(x, negative_slope); }
+Tensor leaky_relu(const Tensor& x, double negative_slope) { return ops::leaky_relu(as_floating(x), negative_slope); }
 Tensor relu6(const Tensor& x) {
   if (auto fused = ops::try_unary("relu6", x)) return *fused;
   return ops::relu6(x);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layer_activation_internal.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
 #include "lockstep/saving/automatic_masks_internal.h"
@@ -26,7 +27,6 @@ bool is_object(const Json& json) {
 bool is_activation_key(std::string_view key) { return key == "activation" || key == "recurrent_activation"; }
 
 Json activation(const std::string& name, const std::string& owner) {
-  if (name == "keras2_hard_sigmoid") return "hard_sigmoid";
   if (name == "hard_sigmoid")
     throw_unimplemented(
         fmt::format("layer '{}': the activation hard_sigmoid has the slope 1/6 in Keras 3 and 0.2 in Keras 2, which "
@@ -63,6 +63,7 @@ Json object_of(const Json& object, const Place& place);
 
 Json value_of(std::string_view key, const Json& value, const Place& place) {
   const std::string& owner = place.layer;
+  if (is_activation_key(key) && activations::is_hard_sigmoid_of_keras2(value)) return "hard_sigmoid";
   if (is_activation_key(key) && value.is_string()) return activation(value.get<std::string>(), owner);
   if (key == "dtype" && is_policy(value)) return policy(value, owner);
   if (value.is_array()) {

@@ -202,7 +202,8 @@ add("GroupQueryAttention", [dict(head_dim=1, num_query_heads=5, num_key_value_he
 # Integers as inputs, cells with another dtype than their layer's, and others.
 for name, arguments in (("LSTM", dict(units=3, return_sequences=True)), ("GRU", dict(units=3)), ("GlobalAveragePooling1D", dict()),
                         ("Discretization", dict(bin_boundaries=[1.0, 2.5])), ("ActivityRegularization", dict(l1=0.5, l2=1.1)),
-                        ("EinsumDense", dict(equation="abc,cd->abd", output_shape=(None, 6)))):
+                        ("EinsumDense", dict(equation="abc,cd->abd", output_shape=(None, 6))),
+                        ("LeakyReLU", dict(negative_slope=0.1)), ("ReLU", dict(threshold=1.5))):
     add(name, [arguments], (3, 4), ints=5)
 add("RNN", [dict(cell=keras.layers.LSTMCell(3, dtype="float32"), dtype="float64", return_sequences=True)], (4, 3))
 add("LSTM", [dict(units=3, unroll=True)], (None, 4), unknown=6)

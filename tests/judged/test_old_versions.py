@@ -26,6 +26,9 @@ ROWS = [
     (SEQUENCE, lambda: L.SimpleRNN(4, activation="hard_sigmoid")),
     (SEQUENCE, lambda: L.Bidirectional(L.LSTM(3, recurrent_activation="hard_sigmoid"))),
     (SEQUENCE, lambda: L.RNN([L.LSTMCell(3, recurrent_activation="hard_sigmoid"), L.GRUCell(2)])),
+    *[(SEQUENCE, lambda layer=layer: layer(return_sequences=True, time_major=True))  # of six sequences, with a step for each row
+      for layer in (lambda **k: L.LSTM(3, **k), lambda **k: L.GRU(2, go_backwards=True, **k), lambda **k: L.Bidirectional(L.SimpleRNN(2, **k)),
+                    lambda **k: L.RNN([L.GRUCell(2), L.LSTMCell(3)], **k))],
     (SEQUENCE, lambda: L.TimeDistributed(L.Dense(2, activation="hard_sigmoid"))),
     (SEQUENCE, lambda: L.Conv1D(4, 3, padding="causal", activation="hard_sigmoid")),
     (SEQUENCE, lambda: L.Activation("hard_sigmoid")),
@@ -90,19 +93,23 @@ def test_predictions_of_keras_2(shape, name, tmp_path):
 @pytest.mark.usefixtures("eagerly")
 def test_keras_3_reads_what_a_model_of_keras_2_becomes(tmp_path):
     rng = tool.generator("old", "becomes")
-    model = tf_keras.Sequential([L.InputLayer(SEQUENCE), L.LSTM(4, recurrent_activation="hard_sigmoid"),
-                                 L.ThresholdedReLU(theta=0.1), L.Dense(3, activation="hard_sigmoid")])
+    model = tf_keras.Sequential([L.InputLayer(SEQUENCE), L.Bidirectional(L.LSTM(4, return_sequences=True, recurrent_activation="hard_sigmoid")),
+                                 L.GRU(5, recurrent_activation="hard_sigmoid", dtype="float64"), L.ThresholdedReLU(theta=0.1),
+                                 L.Activation("hard_sigmoid"), L.Dense(3, activation="hard_sigmoid")])
     model.set_weights([rng.normal(0, 0.7, value.shape) for value in model.get_weights()])
     model.save(tmp_path / "m.h5")
     x = rng.normal(0, 1.5, (4, *SEQUENCE)).astype("float32")
     if tool.CONTROL:
         return
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.keras")
-    # Keras 3 has no name for it.
-    functions = {"keras2_hard_sigmoid": lambda x: keras.ops.clip(0.2 * x + 0.5, 0, 1)}
-    again = keras.models.load_model(tmp_path / "out.keras", custom_objects=functions)
-    tool.assert_close(again.predict(x, verbose=0), model.predict(x, verbose=0), 1e-5)
-    tool.assert_close(tool.predict(tmp_path / "out.keras", x, tmp_path)[0][1], model.predict(x, verbose=0), 1e-5)
+    # Keras 3 has no name for it: layers stand for it.
+    again = keras.models.load_model(tmp_path / "out.keras")
+    again.save(tmp_path / "again.keras")
+    tool.assert_close(again.predict(x, verbose=0), model.predict(x, verbose=0), 1e-6)
+    for name in ("out.keras", "again.keras"):
+        tool.assert_close(tool.predict(tmp_path / name, x, tmp_path)[0][1], model.predict(x, verbose=0), 1e-6, name)
+    tool.ok("convert", tmp_path / "out.keras", tmp_path / "back.h5", "--dialect", "keras2")
+    tool.assert_close(tf_keras.models.load_model(tmp_path / "back.h5", compile=False).predict(x, verbose=0), model.predict(x, verbose=0), 1e-6)
     # A file of Keras 3 means its own.
     ours = keras.Sequential([keras.Input(SEQUENCE), keras.layers.LSTM(4, recurrent_activation="hard_sigmoid")])
     tool.randomise(ours, rng)
@@ -451,3 +458,23 @@ def test_architectures_with_weights(text, tmp_path):
     tool.ok("convert", source, "--weights", tmp_path / "w.h5", tmp_path / "out.keras")
     tool.assert_close(tool.predict(tmp_path / "out.keras", x, tmp_path)[0][1], model.predict(x, verbose=0), 1e-5)
     assert "weights" in tool.refused("predict", source, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", code=2)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_weights_of_losses_by_name(tmp_path):
+    """Those of Keras 2 belong to outputs; Keras 3 gives them to a list of losses in the order of the names."""
+    rng = tool.generator("old", "weights of losses")
+    x = tf_keras.Input((4,))
+    model = tf_keras.Model(x, [L.Dense(2, name="second")(x), L.Dense(2, name="first")(x)])
+    model.compile("sgd", ["mse", "mae"], loss_weights={"second": 3.0, "first": 0.5})
+    given, targets = rng.normal(0, 1, (6, 4)).astype("float32"), list(rng.normal(0, 1, (2, 6, 2)).astype("float32"))
+    wanted = model.evaluate(given, targets, verbose=0)[0]
+    model.save(tmp_path / "m.h5")
+    if tool.CONTROL:
+        return
+    tool.save_npz(tmp_path / "d.npz", x=given, y_second=targets[0], y_first=targets[1])
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "m.keras")
+    for name in ("m.h5", "m.keras"):
+        loss = json.loads(tool.ok("evaluate", tmp_path / name, "--data", tmp_path / "d.npz", "--batch-size", 6, "--json"))["loss"]
+        np.testing.assert_allclose(loss, wanted, rtol=1e-5)
+    np.testing.assert_allclose(keras.models.load_model(tmp_path / "m.keras").evaluate(given, targets, verbose=0)[0], wanted, rtol=1e-5)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/keras/layer_activation_internal.h"
+
 namespace lockstep::keras {
 
 bool FieldType<Dims>::read(const Json& found, const Dims& v) {
@@ -28,6 +30,14 @@ std::string who(FieldReader& reader) {
 }
 
 }  // namespace
+
+void set_dtype_of_activations(Json& config, DType dtype) {
+  if (dtype == DType::kFloat32) return;
+  for (const char* key : {"activation", "recurrent_activation"}) {
+    if (!config.contains(key) || !activations::is_hard_sigmoid_of_keras2(config[key])) continue;
+    for (Json& layer : config[key]["config"]["layers"]) layer["config"]["dtype"] = std::string(dtype_name(dtype));
+  }
+}
 
 Layer::Options read_layer_options(FieldReader& reader) {
   Layer::Options options;

@@ -71,6 +71,9 @@ struct FieldType<Dims> {
   static Json write(const Dims& v) { return v.dims ? shape_to_json(Shape(*v.dims)) : Json(nullptr); }
 };
 
+// The layers that stand for functions in a layer's config compute in the dtype that the layer computes in.
+void set_dtype_of_activations(Json& config, DType dtype);
+
 // The arguments that all layers take.
 Layer::Options read_layer_options(FieldReader& reader);
 
@@ -87,6 +90,7 @@ class ConfiguredLayer : public Base {
     Json config = Layer::get_config();
     FieldWriter writer(config);
     Derived::fields(writer, const_cast<OptionsT&>(options_));
+    set_dtype_of_activations(config, this->compute_dtype());
     return config;
   }
   const OptionsT& options() const { return options_; }

@@ -136,11 +136,12 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
 
   void build(const Nested<Shape>& shapes) override {
     const Shape& shape = shapes.leaf();
-    cell_->layer()->ensure_built(Shape{shape[0], shape[-1]});
+    const std::int64_t batch = shape[loop().time_major ? 1 : 0];
+    cell_->layer()->ensure_built(Shape{batch, shape[-1]});
     if (!loop().stateful) return;
-    if (shape[0] == kUnknownDim) throw_unknown_batch(*this);
+    if (batch == kUnknownDim) throw_unknown_batch(*this);
     for (std::int64_t size : cell_->state_sizes()) {
-      kept_.push_back(Variable::create(Tensor::zeros({shape[0], size}, dtype_policy().variable_dtype()),
+      kept_.push_back(Variable::create(Tensor::zeros({batch, size}, dtype_policy().variable_dtype()),
                                        {.trainable = false, .name = "rnn_state"}));
     }
   }
@@ -148,11 +149,11 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
   Json get_build_config() const override { return states_.with_states(Layer::get_build_config()); }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
-    const Tensor& x = inputs.leaf();
+    const Tensor x = batch_first(inputs.leaf());
     states_.see(x, context);
     const LoopOptions options = loop();
     Tensors states = initial_states(x, context);
-    const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
+    const Tensor mask = context.mask.num_leaves() > 0 ? batch_first(context.mask.flatten()[0]) : Tensor();
     const CellMasks drawn = cell_->draw_masks(x.is_symbolic() ? x : at_time(x, 0));
     // Unrolled backwards, Keras applies the mask in forward order to the outputs in backward order.
     const bool crossed = mask.defined() && options.unroll && options.go_backwards && options.zero_output_for_mask;
@@ -168,7 +169,8 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
       for (std::size_t i = 0; i < kept_.size(); ++i)
         kept_[i]->assign(ops::cast(ops::stop_gradient(outcome.states[i]), kept_[i]->dtype()));
     }
-    const Tensor output = ops::cast(options.return_sequences ? outcome.all : outcome.last, compute_dtype());
+    const Tensor output =
+        ops::cast(options.return_sequences ? batch_first(outcome.all) : outcome.last, compute_dtype());
     if (!options.return_state) return output;
     Structure::List all = {output};
     for (const Tensor& state : outcome.states) all.emplace_back(ops::cast(state, compute_dtype()));
@@ -223,6 +225,11 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
     }
     return states;
   }
+  // (time, batch, …) as (batch, time, …), and the other way round, in a layer of Keras 2 that is time-major.
+  Tensor batch_first(const Tensor& x) const {
+    if (!loop().time_major || !x.defined()) return x;
+    return ops::transpose(x, x.rank() == 2 ? ops::Ints{1, 0} : ops::Ints{1, 0, 2});
+  }
   static Tensor shape_with_batch(const Tensor& x, std::int64_t size) {
     if (x.dim(0) != kUnknownDim) return ops::constant_ints({x.dim(0), size});
     return ops::stack({ops::dim_of(x, 0), Tensor::scalar(static_cast<std::int32_t>(size))});
@@ -238,7 +245,14 @@ class ConfiguredRecurrent : public ConfiguredLayer<Derived, OptionsT, RecurrentL
  public:
   LoopOptions loop() const override {
     const OptionsT& o = this->options_;
-    return {o.return_sequences, o.return_state, o.go_backwards, o.stateful, o.unroll, o.zero_output_for_mask};
+    return {o.return_sequences, o.return_state,         o.go_backwards, o.stateful,
+            o.unroll,           o.zero_output_for_mask, time_major_};
+  }
+  void make_time_major() { time_major_ = true; }
+  Json get_config() const override {
+    Json config = ConfiguredLayer<Derived, OptionsT, RecurrentLayer>::get_config();
+    if (time_major_) config["time_major"] = true;
+    return config;
   }
   void set_zero_output_for_mask(bool zero) override { this->options_.zero_output_for_mask = zero; }
 
@@ -253,6 +267,9 @@ class ConfiguredRecurrent : public ConfiguredLayer<Derived, OptionsT, RecurrentL
     v("unroll", o.unroll);
     v("zero_output_for_mask", o.zero_output_for_mask);
   }
+
+ private:
+  bool time_major_ = false;
 };
 
 // LSTM, GRU and SimpleRNN: the arguments are those of the cell and of the loop.
@@ -308,7 +325,7 @@ class RnnLayer : public ConfiguredRecurrent<RnnLayer, GenericRNNOptions> {
     loop_fields(v, o);
     v("cell", o.cell, Field::kRequired);
     v.dropped("num_constants");
-    v.dropped("time_major");
+    v.dropped("time_major", false);
   }
   explicit RnnLayer(GenericRNNOptions options) : ConfiguredRecurrent(std::move(options)) {
     auto cell = as_cell(options_.cell);
@@ -322,6 +339,21 @@ class RnnLayer : public ConfiguredRecurrent<RnnLayer, GenericRNNOptions> {
   }
 };
 
+// Keras 2's layers have an argument that Keras 3 lacks.
+template <typename L>
+ClassRow recurrent_row() {
+  ClassRow row = layer_row<L>();
+  row.make = [make = row.make](const Json& config) -> std::shared_ptr<void> {
+    if (!config.is_object() || config.value("time_major", Json(false)) != Json(true)) return make(config);
+    Json own = config;
+    own.erase("time_major");
+    std::shared_ptr<void> made = make(own);
+    dynamic_cast<L&>(*std::static_pointer_cast<Layer>(made)).make_time_major();
+    return made;
+  };
+  return row;
+}
+
 template <typename L>
 LayerHandle make_gated(std::int64_t units, RNNOptions options) {
   options.units = units;
@@ -331,10 +363,10 @@ LayerHandle make_gated(std::int64_t units, RNNOptions options) {
 }  // namespace
 
 void register_recurrent_layers(ClassTable& registry) {
-  registry.add(layer_row<LstmLayer>());
-  registry.add(layer_row<GruLayer>());
-  registry.add(layer_row<SimpleRnnLayer>());
-  registry.add(layer_row<RnnLayer>());
+  registry.add(recurrent_row<LstmLayer>());
+  registry.add(recurrent_row<GruLayer>());
+  registry.add(recurrent_row<SimpleRnnLayer>());
+  registry.add(recurrent_row<RnnLayer>());
   register_recurrent_cells(registry);
   register_wrappers(registry);
 }

@@ -139,6 +139,7 @@ struct LoopOptions {
   bool stateful = false;
   bool unroll = false;
   bool zero_output_for_mask = false;
+  bool time_major = false;  // (time, batch, features), in Keras 2
 };
 // What Bidirectional asks of its layers.
 class LoopsOverTime {

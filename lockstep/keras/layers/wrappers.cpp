@@ -71,6 +71,7 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
     options_.backward_layer = LayerHandle(backward_);
     return_sequences_ = ahead->return_sequences;
     return_state_ = ahead->return_state;
+    time_axis_ = ahead->time_major ? 0 : 1;
     set_zero_output_for_mask(*forward_, return_sequences_);
     set_zero_output_for_mask(*backward_, return_sequences_);
     track("forward_layer", forward_);
@@ -119,7 +120,7 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
       reversed = Structure(reversed.items()[0]);
     }
     Tensor a = y.leaf(), b = reversed.leaf();
-    if (return_sequences_) b = ops::reverse(b, {1});
+    if (return_sequences_) b = ops::reverse(b, {time_axis_});
     if (!options_.merge_mode) {
       Structure::List out = {Structure(a), Structure(b)};
       out.insert(out.end(), states.begin(), states.end());
@@ -157,6 +158,7 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
   LayerPtr forward_, backward_;
   FirstStates states_;
   bool return_sequences_ = false, return_state_ = false;
+  std::int64_t time_axis_ = 1;
 };
 
 class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions>, public OldRules {

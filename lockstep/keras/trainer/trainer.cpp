@@ -98,7 +98,15 @@ Json Trainer::get_compile_config() const {
   if (!session_->compiled) return Json::object();
   const optimizers::OptimizerPtr inner = session_->optimizer->inner_optimizer();
   const bool wrapped_by_compile = inner && inner == session_->options.optimizer.object();
-  return compile_config(session_->options, wrapped_by_compile ? inner : session_->optimizer);
+  Json config = compile_config(session_->options, wrapped_by_compile ? inner : session_->optimizer);
+  Json& weights = config["loss_weights"];
+  if (session_->model.keras_version() < 3 && session_->options.loss.is_list() && weights.is_object()) {
+    // Keras 3 gives weights by name to a list of losses in the order of the names; those of Keras 2 belong to outputs.
+    Json in_order = Json::array();
+    for (const std::string& name : session_->output_names()) in_order.push_back(weights.value(name, Json(1.0)));
+    weights = std::move(in_order);
+  }
+  return config;
 }
 
 void Trainer::compile_from_config(const Json& config) {
