@@ -10,6 +10,7 @@
 #include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/rows_internal.h"
 #include "lockstep/ops/self_adjoint_internal.h"
+#include "lockstep/ops/singular_vectors_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -105,24 +106,33 @@ Tensors svd(const Call& call) {
   const auto as_t = [&](const at::Tensor& s) { return settled(call, s.to(x.scalar_type())); };
   if (!call.attr<bool>("compute_uv")) return {as_t(at::linalg_svdvals(x)), settled(call, none), settled(call, none)};
   const bool full = call.attr<bool>("full_matrices");
-  const auto [u, s, vh] = at::linalg_svd(x, full);
-  const std::int64_t m = x.size(-2), n = x.size(-1), k = std::min(m, n);
-  if (!full || m == n || !x.requires_grad() || !grad_enabled())
-    return {as_t(s), settled(call, u), settled(call, vh.mH())};
-  if (std::max(m, n) - k > 1) {
-    return with_gradients(
-        {wrap(x)}, {as_t(s), settled(call, u), settled(call, vh.mH())}, {},
-        [](const Tensors&, const Tensors&) -> Tensors {
-          throw_unimplemented("gradient: Svd with full_matrices and sides that differ by more than 1");
-        });
-  }
-  // The vector that the singular values leave out follows from the others. LibTorch gives it no gradient.
-  const auto completed = [k](const at::Tensor& vectors) {
-    if (vectors.size(-1) == k) return vectors;
-    const at::Tensor own = vectors.slice(-1, 0, k), rest = vectors.slice(-1, k).detach();
-    return at::cat({own, rest - at::matmul(own, at::matmul(own.mH(), rest))}, -1);
+  const auto [left, values, right] = singular_vectors(x, full);
+  const auto out = [&](const at::Tensor& s, const at::Tensor& u, const at::Tensor& v) {
+    return Tensors{as_t(s), settled(call, u), settled(call, v)};
   };
-  return {as_t(s), settled(call, completed(u)), settled(call, completed(vh.mH()))};
+  if (!x.requires_grad() || !grad_enabled()) return out(values, left, right);
+  const std::int64_t m = x.size(-2), n = x.size(-1), k = std::min(m, n);
+  if (full && std::max(m, n) - k > 1) {
+    return with_gradients({wrap(x)}, out(values, left, right), {}, [](const Tensors&, const Tensors&) -> Tensors {
+      throw_unimplemented("gradient: Svd with full_matrices and sides that differ by more than 1");
+    });
+  }
+  // LibTorch's vectors have gradients; they are turned to the others.
+  const auto [u, s, vh] = at::linalg_svd(x, full);
+  const at::Tensor v = vh.mH();
+  const auto turns = [](const at::Tensor& from, const at::Tensor& to) {
+    const at::Tensor turn = (from.detach().conj() * to).sum(-2, true).sgn();
+    return at::where(turn == 0, at::ones_like(turn), turn);
+  };
+  // The vector that the singular values leave out follows from the others. LibTorch gives it no gradient.
+  const at::Tensor turn = turns(u.slice(-1, 0, k), left.slice(-1, 0, k));
+  const auto turned = [&](const at::Tensor& vectors, const at::Tensor& to) {
+    const at::Tensor own = vectors.slice(-1, 0, k);
+    if (vectors.size(-1) == k) return own * turn;
+    const at::Tensor rest = vectors.slice(-1, k).detach(), last = rest * turns(rest, to.slice(-1, k));
+    return at::cat({own * turn, last - at::matmul(own, at::matmul(own.mH(), last))}, -1);
+  };
+  return out(s, turned(u, left), turned(v, right));
 }
 
 // The gradient of a matrix, of which the lower triangle is read, from its eigenvalues and vectors; equal values give

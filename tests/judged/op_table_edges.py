@@ -104,6 +104,18 @@ def eigenvectors():
     return out
 
 
+def singular_vectors():
+    """With their signs; also of matrices that are divided in halves."""
+    out = {}
+    for shape in [(2, 1, 1), (2, 2, 2), (3, 3), (2, 5, 3), (3, 5), (1, 4), (15, 9), (17, 20), (40, 33), (80, 16)]:
+        for dtype in (tf.float32, tf.float64, tf.complex128):
+            if max(shape) > 10 and dtype == tf.float32 or dtype.is_complex and shape[-2] == shape[-1]:
+                continue
+            x = tf.cast(floats(*shape), dtype) + (1j * tf.cast(floats(*shape), dtype) if dtype.is_complex else 0)
+            out |= parts(f"of_{len(out)}", R.Svd(input=x)) | parts(f"whole_{len(out)}", R.Svd(input=x, full_matrices=True))
+    return out | {f"imaginary_{key}": tf.math.imag(value) for key, value in out.items() if value.dtype.is_complex}
+
+
 def rarely_judged():
     out = {"shape_of_numbers": tf.shape(R.NonDeterministicInts(shape=[2, 3], dtype=tf.int64))}
     alpha = tf.constant([.3, 1., 2.5, 40.])
@@ -297,4 +309,4 @@ def maps_of_tensors():
 
 GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
                                           summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
-                                          evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors)}
+                                          evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors)}
