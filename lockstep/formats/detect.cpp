@@ -118,12 +118,14 @@ bool looks_like_graph(std::span<const std::byte> bytes) {
   return false;
 }
 
-// The head of a MetaGraphDef: its MetaInfoDef (field 1) and its GraphDef (field 2), which is not empty.
+// The head of a MetaGraphDef: its MetaInfoDef (field 1), which the first versions did not write, and its GraphDef
+// (field 2), which is not empty.
 bool looks_like_meta_graph(std::span<const std::byte> bytes) {
   std::uint64_t number = 0;
   std::span<const std::byte> body;
-  if (!take_field(bytes, number, body) || number != 1 || body.empty()) return false;
-  return take_field(bytes, number, body) && number == 2 && looks_like_graph(body);
+  if (!take_field(bytes, number, body)) return false;
+  if (number == 1 && (body.empty() || !take_field(bytes, number, body))) return false;
+  return number == 2 && looks_like_graph(body);
 }
 
 // Text with the key `class_name`, in JSON or YAML.

@@ -193,27 +193,41 @@ void node_to_proto(const Node& node, tensorflow::NodeDef* proto) {
   attrs_to_proto(node.attrs, signature_of(node.op), proto->mutable_attr());
 }
 
-// TensorFlow calls the gradient functions of a library in place of derivatives.
-template <typename Nodes>
-void check_symbolic_gradients(const Nodes& nodes, const tensorflow::FunctionDefLibrary& library,
-                              std::string_view what) {
-  if (library.gradient().empty()) return;
-  for (const auto& node : nodes) {
-    if (node.op() == "SymbolicGradient")
-      throw_unimplemented(
-          fmt::format("{}: node '{}' is a SymbolicGradient, and the function library has gradient "
-                      "functions (of '{}'), which are not supported",
-                      what, node.name(), library.gradient(0).function_name()));
+// The function that a library has for the gradient of the one that a SymbolicGradient names; empty if there is none.
+std::string gradient_function(const tensorflow::NodeDef& node, const tensorflow::FunctionDefLibrary& library) {
+  const auto function = node.attr().find("f");
+  if (node.op() != "SymbolicGradient" || function == node.attr().end()) return "";
+  for (const auto& each : library.gradient()) {
+    if (each.function_name() != function->second.func().name()) continue;
+    const auto is_it = [&](const auto& own) { return own.signature().name() == each.gradient_func(); };
+    const bool known = std::any_of(library.function().begin(), library.function().end(), is_it);
+    return known && !ops::Table::instance().find(each.gradient_func()) ? each.gradient_func() : "";
   }
+  return "";
+}
+
+// TensorFlow calls the gradient functions of a library in place of derivatives, inside of other functions too.
+void check_symbolic_gradient(const tensorflow::NodeDef& node, const tensorflow::FunctionDefLibrary& library,
+                             std::string_view what) {
+  if (library.gradient().empty() || node.op() != "SymbolicGradient") return;
+  throw_unimplemented(
+      fmt::format("{}: node '{}' is a SymbolicGradient, and the function library has gradient functions (of '{}'), "
+                  "which are supported as the gradients of that function itself only",
+                  what, node.name(), library.gradient(0).function_name()));
 }
 
 }  // namespace
 
 Graph graph_from_proto(const tensorflow::GraphDef& proto, std::string_view what, const Owner& owner) {
   const RepeatedConstants limit;
-  check_symbolic_gradients(proto.node(), proto.library(), what);
   Graph graph;
-  for (const auto& node : proto.node()) graph.add(node_from_proto(node, what, owner));
+  for (const auto& node : proto.node()) {
+    const std::string gradient = gradient_function(node, proto.library());
+    if (gradient.empty()) check_symbolic_gradient(node, proto.library(), what);
+    Node made = node_from_proto(node, what, owner);
+    if (!gradient.empty()) made.op = gradient, made.attrs = {};
+    graph.add(std::move(made));
+  }
   for (int i = 0; i < proto.node_size(); ++i) {
     Node& node = graph.node(i);
     for (const std::string& input : proto.node(i).input()) {
@@ -239,7 +253,7 @@ FunctionLibrary library_from_proto(const tensorflow::FunctionDefLibrary& proto, 
   const RepeatedConstants limit;
   FunctionLibrary library;
   for (const auto& function : proto.function()) {
-    check_symbolic_gradients(function.node_def(), proto, what);
+    for (const auto& node : function.node_def()) check_symbolic_gradient(node, proto, what);
     library.add(function_from_proto(function, proto, what, owner));
   }
   return library;

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/compiled_internal.h"
+#include "lockstep/graph/late_reads_internal.h"
 #include "lockstep/graph/reciprocals_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
@@ -29,6 +30,20 @@ bool is_dataflow(const std::string& op) {
 }
 
 bool is_reference(const Tensor& tensor) { return tensor.dtype() == DType::kResource; }
+
+bool gives_reference(const Node& node) {
+  const ops::Op* op = ops::Table::instance().find(node.op);
+  return op && std::any_of(op->signature->outputs.begin(), op->signature->outputs.end(),
+                           [](const ops::ArgDef& arg) { return arg.is_ref; });
+}
+
+// A fetched reference is the value of its variable at the end.
+Tensors with_values(const Graph& graph, const std::vector<Output>& fetches, Tensors results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (gives_reference(graph.node(fetches[i].node))) results[i] = dereferenced(results[i]);
+  }
+  return results;
+}
 
 bool has_resource_inputs(const ops::Signature& signature) {
   return std::any_of(signature.inputs.begin(), signature.inputs.end(), [](const ops::ArgDef& arg) {
@@ -101,6 +116,13 @@ std::vector<char> marks(const Graph& graph, const std::vector<Output>& outputs) 
   return marked;
 }
 
+std::optional<Graph> changed_graph(const Graph& graph, const std::vector<char>& fed, const std::vector<Output>& fetches,
+                                   const std::vector<int>& targets) {
+  std::optional<Graph> late = with_late_reads(graph, fed, fetches, targets);
+  std::optional<Graph> both = with_reciprocals(late ? *late : graph, fed);
+  return both ? std::move(both) : std::move(late);
+}
+
 }  // namespace
 
 Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector<Output>& feeds,
@@ -109,7 +131,7 @@ Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector
       what_(std::move(what)),
       original_(graph),
       fed_(marks(graph, feeds)),
-      changed_(with_reciprocals(graph, fed_)),
+      changed_(changed_graph(graph, fed_, fetches, targets)),
       graph_(changed_ ? *changed_ : graph),
       library_(library),
       feeds_(feeds),
@@ -129,7 +151,8 @@ Plan::~Plan() = default;
 
 std::optional<Tensors> Plan::run_compiled(const Tensors& feeds, RunContext& context) const {
   if (feeds.size() != feeds_.size()) return std::nullopt;
-  return compiled_->run(*this, feeds, context);
+  auto results = compiled_->run(*this, feeds, context);
+  return results ? std::optional(with_values(graph_, fetches_, std::move(*results))) : std::nullopt;
 }
 
 // The nodes that the fetches and targets need. A fed node runs only if another of its outputs is needed; feeding
@@ -362,7 +385,8 @@ Tensors Plan::run(Tensors feeds, RunContext& context) const {
   const RunBudget::Call call(context.budget, what_);
   std::optional<ops::RandomScope> scope;
   if (ops::RandomScope::active()) scope.emplace(what_);
-  return dataflow_ ? run_as_dataflow(feeds, context) : run_in_order(std::move(feeds), context);
+  return with_values(graph_, fetches_,
+                     dataflow_ ? run_as_dataflow(feeds, context) : run_in_order(std::move(feeds), context));
 }
 
 void Plan::run_one(const Step& step, Tensors& values, Tensors& inputs, RunContext& context) const {

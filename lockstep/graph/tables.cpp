@@ -74,9 +74,11 @@ Tensors make_table(const Step& step, const Tensors& inputs, RunContext& context)
       throw_invalid_argument(
           fmt::format("the values of a table must have a full shape, found {}", value_shape.to_string()));
     }
-    return std::make_shared<TableResource>(step.node->name, step.attr<DType>("key_dtype"),
-                                           step.attr<DType>("value_dtype"),
-                                           inputs.empty() ? Shape{} : inputs[0].shape(), value_shape, inputs);
+    auto table =
+        std::make_shared<TableResource>(step.node->name, step.attr<DType>("key_dtype"), step.attr<DType>("value_dtype"),
+                                        inputs.empty() ? Shape{} : inputs[0].shape(), value_shape, inputs);
+    if (step.node->op.find("Mutable") == std::string::npos) table->require_values();
+    return table;
   };
   if (!step.attrs.find("shared_name")) return {Tensor::resource(make())};  // anonymous
   const std::string& shared = step.attr<std::string>("shared_name");

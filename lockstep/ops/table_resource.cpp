@@ -84,6 +84,7 @@ void TableResource::restore(const Tensor& keys, const Tensor& values) {
         fmt::format("{}: {} keys and {} values are restored", who(), new_keys.size(), new_values.size()));
   }
   const std::lock_guard lock(mutex_);
+  has_values_ = true;
   keys_.clear();
   values_.clear();
   index_.clear();
@@ -118,6 +119,16 @@ void TableResource::check(const Tensor& keys, const Tensor& values) const {
   }
 }
 
+void TableResource::require_values() {
+  const std::lock_guard lock(mutex_);
+  has_values_ = false;
+}
+
+void TableResource::check_values() const {
+  if (!has_values_)
+    throw_failed_precondition(fmt::format("{} has no values: the graph's table initializer has not run", who()));
+}
+
 std::int64_t TableResource::size() const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::int64_t>(index_.size());
@@ -137,6 +148,7 @@ void TableResource::insert(const Tensor& keys, const Tensor& values, bool unique
 void TableResource::insert_cells(const std::vector<std::string>& new_keys, std::vector<std::string> new_values,
                                  bool unique) {
   const std::lock_guard lock(mutex_);
+  has_values_ = true;
   for (std::size_t i = 0; i < new_keys.size(); ++i) {
     const auto [entry, fresh] = index_.try_emplace(new_keys[i], keys_.size());
     if (fresh) {
@@ -184,6 +196,7 @@ Tensor TableResource::find(const Tensor& keys, const Tensor& default_value) cons
   const std::string missing = cells(default_value, value_width_)[0];
   std::vector<std::string> out;
   const std::lock_guard lock(mutex_);
+  check_values();
   for (const std::string& key : cells(keys, key_width_)) {
     const auto entry = index_.find(key);
     out.push_back(entry == index_.end() ? missing : values_[entry->second]);
@@ -193,6 +206,7 @@ Tensor TableResource::find(const Tensor& keys, const Tensor& default_value) cons
 
 Tensors TableResource::export_all() const {
   const std::lock_guard lock(mutex_);
+  check_values();
   const auto count = static_cast<std::int64_t>(keys_.size());
   std::vector<std::int64_t> dims{count};
   dims.insert(dims.end(), key_shape_.dims().begin(), key_shape_.dims().end());

@@ -22,6 +22,9 @@ class TableResource : public Resource {
   DType key_dtype() const { return key_; }
   DType value_dtype() const { return value_; }
 
+  // Until values are given, lookups are a FailedPrecondition.
+  void require_values();
+
   std::int64_t size() const;
   // `keys` is a tensor of keys, `values` one of as many values. With `unique`, a key that is there with another value
   // is a FailedPrecondition.
@@ -41,6 +44,8 @@ class TableResource : public Resource {
   std::vector<std::int64_t> outer_shape(const Tensor& keys) const;
   Tensor values_of(std::vector<std::string> cells, std::vector<std::int64_t> outer) const;
 
+  void check_values() const;
+
   // For errors.
   std::string who() const;
   std::string key_text(const std::string& cell) const;
@@ -50,6 +55,7 @@ class TableResource : public Resource {
   Shape key_shape_, value_shape_;
   std::int64_t key_width_, value_width_;  // elements of each
   mutable std::mutex mutex_;
+  bool has_values_ = true;
   std::vector<std::string> absent_;
   std::vector<std::string> keys_, values_;  // cells: the bytes of each
   std::unordered_map<std::string, std::size_t> index_;

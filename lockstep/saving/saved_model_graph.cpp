@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/proto/variable.pb.h"
@@ -58,9 +59,21 @@ std::string string_attr(const graph::Node& node, std::string_view name) {
   return text ? *text : "";
 }
 
+// A graph in a file of its own whose vocabulary is elsewhere still computes what does not look words up.
+template <typename Initialize>
+void fill_table(const std::string& path, const Initialize& initialize) {
+  try {
+    initialize();
+  } catch (const Error& error) {
+    log_warning("{}: a table has no values: {}", path, error.what());
+  }
+}
+
 class GraphLoader {
  public:
-  GraphLoader(ModelState& state, const LoadOptions& options) : state_(state), options_(options) {}
+  // `alone`: a MetaGraphDef without the folder of a SavedModel, whose tables may have lost their files.
+  GraphLoader(ModelState& state, const LoadOptions& options, bool alone = false)
+      : state_(state), options_(options), alone_(alone) {}
 
   std::shared_ptr<graph::Graph> load() {
     graph_ =
@@ -205,7 +218,13 @@ class GraphLoader {
       run_target(def.initializer_name(), {}, {});
     const auto tables = state_.meta->collection_def().find("table_initializer");
     if (tables == state_.meta->collection_def().end()) return;
-    for (const std::string& initializer : tables->second.node_list().value()) run_target(initializer, {}, {});
+    for (const std::string& initializer : tables->second.node_list().value()) {
+      if (alone_) {
+        fill_table(state_.path, [&] { run_target(initializer, {}, {}); });
+      } else {
+        run_target(initializer, {}, {});
+      }
+    }
   }
 
   void add_signature(const std::string& key, const tensorflow::SignatureDef& def) {
@@ -247,6 +266,7 @@ class GraphLoader {
 
   ModelState& state_;
   const LoadOptions& options_;
+  bool alone_;
   std::shared_ptr<graph::Graph> graph_;
   std::vector<graph::Output> asset_feeds_;
   Tensors asset_values_;
@@ -305,8 +325,18 @@ FileGraph meta_graph(const std::string& path, std::span<const std::byte> bytes,
   state.resources = resources;
   state.library = std::make_shared<graph::FunctionLibrary>(
       graph::library_from_proto(state.meta->graph_def().library(), path, proto));
-  const auto graph = load_graph(state, {});
+  const auto graph = GraphLoader(state, {}, true).load();
   return {graph, state.library};
+}
+
+// In a GraphDef nothing but their operations tells which nodes give tables their values.
+void fill_tables(const std::string& path, const FileGraph& read, const std::shared_ptr<graph::Resources>& resources) {
+  for (int id = 0; id < read.graph->size(); ++id) {
+    const graph::Node& node = read.graph->node(id);
+    if (!node.op.starts_with("InitializeTable") && !node.op.starts_with("LookupTableImport")) continue;
+    if (node.inputs.empty() || !read.graph->node(node.inputs[0].node).op.starts_with("HashTable")) continue;
+    fill_table(path, [&] { graph::Executable::prepare(*read.graph, read.library, resources, {}, {}, {id})->run({}); });
+  }
 }
 
 }  // namespace
@@ -325,6 +355,7 @@ FrozenGraph FrozenGraph::load(const std::string& path) {
   FileGraph read =
       with_variables ? meta_graph(path, bytes->bytes(), out.state_->resources) : frozen_graph(path, bytes->bytes());
   if (read.graph->size() == 0) throw_data_loss(fmt::format("{}: a graph without nodes", path));
+  if (!with_variables) fill_tables(path, read, out.state_->resources);
   out.state_->graph = std::move(read.graph);
   out.state_->library = std::move(read.library);
   for (const graph::Node& node : out.state_->graph->nodes()) {

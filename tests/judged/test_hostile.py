@@ -337,7 +337,13 @@ def test_gradient_functions_of_a_library(tmp_path):
     tool.ok(*command)
     graph.library.gradient.add(function_name="f", gradient_func="zero")
     (tmp_path / "g.pb").write_bytes(graph.SerializeToString())
-    assert "gradient functions (of 'f')" in tool.refused(*command, code=1)
+    tool.ok(*command)
+    assert dict(tool.load_outputs(tmp_path / "y.npz"))["Identity"] == 0
+    for name in ("zero", "nothing"):  # a function that may call f; one that is missing
+        node.attr["f"].func.name = "zero" if name == "zero" else "f"
+        graph.library.gradient[0].gradient_func = name
+        (tmp_path / "g.pb").write_bytes(graph.SerializeToString())
+        assert "gradient functions (of 'f')" in tool.refused(*command, code=1)
 
 
 def test_constants_that_repeat_too_much(tmp_path):

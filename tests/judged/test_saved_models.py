@@ -1,5 +1,7 @@
 """SavedModels: real TensorFlow writes and lockstep runs; lockstep writes and every loader of TensorFlow runs, and trains."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
@@ -236,6 +238,14 @@ def test_meta_graph_with_its_checkpoint(form, tmp_path):
         calls = v1.get_variable("calls", initializer=2.0, collections=[v1.GraphKeys.LOCAL_VARIABLES], trainable=False)
         y = tf.nn.softmax(v1.nn.dropout(x, rate=rate) @ tf.convert_to_tensor(w) * calls + b, name="y")
         v1.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(y[:, 0]), name="train")
+        (tmp_path / "lost.txt").write_text("a\n")
+        words = tf.lookup.TextFileInitializer(str(tmp_path / "lost.txt"), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64,
+                                              tf.lookup.TextFileIndex.LINE_NUMBER)
+        tf.identity(tf.lookup.StaticVocabularyTable(words, 1).lookup(tf.constant(["a"])), name="found")
+        steps = v1.get_variable("steps", initializer=0, use_resource=form == "v2")
+        with tf.control_dependencies([v1.assign_add(steps, 2)]):  # which the reads after it see
+            later = tf.add(tf.identity(steps) + steps, 1, name="later")
+        v1.assign_add(b, [1., 2., 3., 4.], name="changed")  # its output is the variable itself
         session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
         data = rng.normal(size=(4, 3)).astype("f")
         session.run("train", {x: data})
@@ -244,9 +254,21 @@ def test_meta_graph_with_its_checkpoint(form, tmp_path):
         prefix = saver.save(session, str(tmp_path / "model.ckpt"), global_step=7)
         if form == "text":
             saver.export_meta_graph(prefix + ".meta", as_text=True)
-        theirs = session.run(y, {x: data})
-    tool.assert_close(tool.predict(prefix + ".meta", {"x": data}, tmp_path, "--outputs", "y:0")[0][1], theirs)
-    assert "--outputs is missing" in tool.refused("predict", prefix + ".meta", "--output", tmp_path / "y.npy")
+        elif form == "v1":  # as the first versions wrote it
+            meta = saver.export_meta_graph()
+            meta.ClearField("meta_info_def")
+            pathlib.Path(prefix + ".meta").write_bytes(meta.SerializeToString())
+        theirs, bias = session.run([y, later], {x: data}), session.run(b)
+    (tmp_path / "lost.txt").unlink()
+    ours = tool.predict(prefix + ".meta", {"x": data}, tmp_path, "--outputs", "y:0,later:0")
+    for (_, value), other in zip(ours, theirs, strict=True):
+        tool.assert_close(value, other)
+    if form != "v2":
+        (_, changed), = tool.predict(prefix + ".meta", {}, tmp_path, "--outputs", "changed:0")
+        tool.assert_close(changed, bias + np.float32([1, 2, 3, 4]))
+    done = tool.run("predict", prefix + ".meta", "--outputs", "found", "--output", tmp_path / "y.npy")
+    assert done.code == 1 and "lost.txt" in done.err and "has no values: the graph's table initializer has not run" in done.err
+    assert "--outputs is missing" in tool.run("predict", prefix + ".meta", "--output", tmp_path / "y.npy").err
     shown = tool.ok("inspect", prefix + ".meta")
     assert "kind       meta_graph" in shown and "w/Adam_1" in shown
     tool.ok("verify", prefix + ".meta")
@@ -265,6 +287,18 @@ def test_frozen_graph(name, tmp_path):
     ours = tool.predict(tmp_path / name, feeds, tmp_path, "--outputs", ",".join(names))
     for (_, value), theirs in zip(ours, call(model, feeds).values(), strict=True):
         tool.assert_close(value, theirs)
+
+
+def test_tables_of_a_graph(tmp_path):
+    v1, data = tf.compat.v1, np.array([b"b", b"x", b"a"])
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        words = v1.placeholder(tf.string, [None], name="words")
+        entries = tf.lookup.KeyValueTensorInitializer(tf.constant(["a", "b"]), tf.constant([3, 5], tf.int64))
+        y = tf.identity(tf.lookup.StaticHashTable(entries, -1).lookup(words), name="y")
+        session.run(v1.tables_initializer())
+        theirs = session.run(y, {words: data})
+    tf.io.write_graph(graph.as_graph_def(), str(tmp_path), "g.pb", as_text=False)
+    tool.assert_close(tool.predict(tmp_path / "g.pb", {"words": data}, tmp_path, "--outputs", "y")[0][1], theirs)
 
 
 # ---- lockstep writes ----------------------------------------------------------------------------------------
