@@ -15,6 +15,7 @@
 #include "lockstep/keras/keywords.h"
 #include "lockstep/keras/layers/aliases.h"
 #include "lockstep/keras/layers/keywords.h"
+#include "lockstep/keras/layers/lambda.h"
 #include "lockstep/keras/layers/layers.h"
 #include "lockstep/keras/losses/ctc.h"
 #include "lockstep/keras/losses/losses.h"
@@ -28,11 +29,14 @@
 #include "lockstep/keras/preprocessing/preprocessing.h"
 #include "lockstep/keras/utils.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/random/candidate_samplers.h"
 #include "lockstep/random/gamma.h"
 #include "lockstep/random/generator.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/random_images.h"
 #include "lockstep/saving/saving.h"
+#include "lockstep/tensor/nest.h"
+#include "lockstep/tensor/none.h"
 #include "lockstep/tensor/tensor.h"
 #include "lockstep/train/train.h"
 
@@ -80,11 +84,15 @@ namespace optimizers = lockstep::optimizers;
 namespace quantizers = lockstep::quantizers;
 namespace random = lockstep::random;
 namespace regularizers = lockstep::regularizers;
+namespace tree = lockstep::keras_tree;
 namespace utils = lockstep::utils;
 namespace mixed_precision {
+using keras::set_dtype_policy;
 using optimizers::LossScaleOptimizer;
 using Policy = DTypePolicy;
-inline void set_global_policy(const std::string& name) { set_dtype_policy(name); }
+inline void set_global_policy(const DTypePolicy& policy) { set_dtype_policy(policy.name()); }
+inline DTypePolicy dtype_policy() { return {}; }
+inline DTypePolicy global_policy() { return {}; }
 }  // namespace mixed_precision
 namespace saving {
 using custom_object_scope = CustomObjectScope;

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "lockstep/keras/layers/dtype_policy.h"
+
 namespace lockstep::keras::backend {
 
 double epsilon();      // 1e-7
@@ -12,11 +14,17 @@ std::string floatx();  // "float32", unless it was set
 void set_floatx(const std::string& value);
 std::string image_data_format();  // "channels_last"
 std::string backend();            // "tensorflow"
+// The policy of layers made from now on.
+inline DTypePolicy dtype_policy() { return {}; }
+using keras::set_dtype_policy;
 // Forgets the counters of automatic names and the generator behind seedless draws.
 void clear_session();
 
 }  // namespace lockstep::keras::backend
 
+namespace lockstep::utils {
+using keras::backend::clear_session;
+}
 namespace lockstep::keras {
 using backend::clear_session;
 namespace config = backend;

@@ -55,7 +55,7 @@ Range range_of(DType dtype) {
 
 }  // namespace
 
-Tensor saturate_cast(const Tensor& value, DType dtype) {
+Tensor saturate_cast(const Tensor& value, DTypeLike dtype) {
   if (value.dtype() == dtype) return value;
   const Range from = range_of(value.dtype()), to = range_of(dtype);
   const bool exact = is_floating(dtype) || !is_floating(value.dtype()) || to.bits <= from.bits;
@@ -66,27 +66,29 @@ Tensor saturate_cast(const Tensor& value, DType dtype) {
   return cast(out, dtype);
 }
 
-Tensor constant(const Values& values, DType dtype) { return Tensor(std::initializer_list<Values>{values}, dtype)[0]; }
+Tensor constant(const Values& values, DTypeLike dtype) {
+  return Tensor(std::initializer_list<Values>{values}, dtype)[0];
+}
 Tensor constant(const Values& values, const ConstantKeywords& keywords) {
   const Tensor given = constant(values, keywords.dtype);
   if (!keywords.shape.fully_known()) return given;
   return given.num_elements() == 1 ? broadcast_to(reshape(given, Shape{}), keywords.shape)
                                    : reshape(given, keywords.shape);
 }
-Tensor convert_to_tensor(const Tensor& value, DType dtype) {
+Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype) {
   if (dtype == DType::kInvalid || value.dtype() == dtype) return value;
   throw_invalid_argument(fmt::format("convert_to_tensor: the tensor has dtype {}, {} was asked for; use ops::cast",
                                      dtype_name(value.dtype()), dtype_name(dtype)));
 }
 
-Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, DType dtype) {
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, DTypeLike dtype) {
   return one_hot(range(rows, DType::kInt64), columns.value_or(rows), dtype);
 }
 Tensor cast(const Tensor& x, std::string_view dtype) {
   if (const auto known = parse_dtype(dtype)) return cast(x, *known);
   throw_invalid_argument(fmt::format("cast: unknown dtype '{}'", dtype));
 }
-Tensor cast(Number x, DType dtype) { return cast(scalar_of(x, x.is_integer()), dtype); }
+Tensor cast(Number x, DTypeLike dtype) { return cast(scalar_of(x, x.is_integer()), dtype); }
 Tensor fill(const ShapeArg& shape, Number value) { return fill(shape, scalar_of(value, value.is_integer())); }
 Tensor range(Number start, Number limit, Number delta) {
   const bool integer = start.is_integer() && limit.is_integer() && delta.is_integer();
@@ -106,7 +108,7 @@ Tensor linspace(double start, double stop, std::int64_t num) {
   return linspace(constant(start, DType::kFloat32), constant(stop, DType::kFloat32), num);
 }
 
-Tensor one_hot(std::int64_t index, std::int64_t depth, DType dtype) {
+Tensor one_hot(std::int64_t index, std::int64_t depth, DTypeLike dtype) {
   return one_hot(Tensor::scalar(index), depth, dtype);
 }
 Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& keywords) {
@@ -117,8 +119,10 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& 
                {{"axis", static_cast<std::int64_t>(keywords.axis)}});
 }
 Tensor range(const RangeKeywords& keywords) {
-  if (!keywords.limit) throw_invalid_argument("range requires limit");
-  const Tensor numbers = range(keywords.start, *keywords.limit, keywords.delta);
+  const Tensor& limit = keywords.limit.tensor();
+  if (!keywords.limit.number() && !limit.defined()) throw_invalid_argument("range requires limit");
+  const Tensor numbers = limit.defined() ? range(keywords.start, limit, keywords.delta)
+                                         : range(keywords.start, *keywords.limit.number(), keywords.delta);
   return keywords.dtype ? cast(numbers, *keywords.dtype) : numbers;
 }
 Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing) {
@@ -131,7 +135,7 @@ Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing) {
   if (indexing == "ij") return {tile(expand_dims(x, 1), Ints{1, y.dim(0)}), tile(expand_dims(y, 0), Ints{x.dim(0), 1})};
   return {tile(expand_dims(x, 0), Ints{y.dim(0), 1}), tile(expand_dims(y, 1), Ints{1, x.dim(0)})};
 }
-Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen, DType dtype) {
+Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen, DTypeLike dtype) {
   const Tensor limit = maxlen ? cast(Tensor::scalar(*maxlen), lengths.dtype())
                               : maximum(reduce_max(lengths), zeros_like(reduce_max(lengths)));
   const Tensor places =

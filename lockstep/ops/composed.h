@@ -17,10 +17,10 @@ namespace lockstep::ops {
 
 // tf.constant of a number, a text, or a list: constant({{1, 2}, {3, 4}}, float16). Throws InvalidArgument for lists of
 // different lengths.
-Tensor constant(const Values& values, DType dtype = DType::kInvalid);
+Tensor constant(const Values& values, DTypeLike dtype = DType::kInvalid);
 struct ConstantKeywords {
   FieldNamesOnly names_only = {};
-  DType dtype = DType::kInvalid;
+  DTypeLike dtype = DType::kInvalid;
   Shape shape = Shape::unknown_rank();  // the values in this shape, or one value in all places
 };
 // Throws InvalidArgument for a shape of another number of elements.
@@ -28,12 +28,12 @@ Tensor constant(const Values& values, const ConstantKeywords& keywords);
 
 // tf.saturate_cast: values beyond the range of the dtype become its limits. From floating numbers the limit is the
 // largest integer that the dtype of `value` can represent.
-Tensor saturate_cast(const Tensor& value, DType dtype);
+Tensor saturate_cast(const Tensor& value, DTypeLike dtype);
 
 // Of a tensor, which is what a NumPy array is here: the tensor, cast to the dtype; of a shape: a vector.
 template <typename T>
 requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
-    constant(const T& value, DType dtype = DType::kInvalid) {
+    constant(const T& value, DTypeLike dtype = DType::kInvalid) {
   const Tensor tensor = value;
   return dtype == DType::kInvalid ? tensor : cast(tensor, dtype);
 }
@@ -42,15 +42,23 @@ template <typename T>
 requires std::is_arithmetic_v<T> Tensor constant(std::initializer_list<T> values, DType dtype) {
   return constant(Values(std::vector<T>(values)), dtype);
 }
+template <typename T, std::convertible_to<std::string_view> Name>
+requires std::is_arithmetic_v<T> Tensor constant(std::initializer_list<T> values, const Name& dtype) {
+  return constant(Values(std::vector<T>(values)), DType(DTypeLike(dtype)));
+}
+template <std::same_as<DTypeLike> D>
+Tensor constant(double value, D dtype) {
+  return constant(value, static_cast<DType>(dtype));
+}
 template <std::same_as<Shape> S>
-Tensor constant(const S& shape, DType dtype = DType::kInt32) {
+Tensor constant(const S& shape, DTypeLike dtype = DType::kInt32) {
   return cast(constant_ints(shape.dims(), DType::kInt64), dtype);
 }
 // The tensor itself. Throws InvalidArgument when it has another dtype.
-Tensor convert_to_tensor(const Tensor& value, DType dtype = DType::kInvalid);
+Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype = DType::kInvalid);
 
 // ---- creation ------------------------------------------------------------------------------------------
-Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DType dtype = DType::kFloat32);
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DTypeLike dtype = DType::kFloat32);
 Tensor fill(const ShapeArg& shape, Number value);            // int32 of a whole number, else float32
 Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
 // With limits that are computed: range(ops::shape(x)[0]).
@@ -64,17 +72,17 @@ Tensor range(T limit) {
 }
 Tensor range(Number start, const Tensor& limit, Number delta);
 Tensor linspace(double start, double stop, std::int64_t num);
-Tensor one_hot(std::int64_t index, std::int64_t depth, DType dtype = DType::kFloat32);
+Tensor one_hot(std::int64_t index, std::int64_t depth, DTypeLike dtype = DType::kFloat32);
 // The grids of coordinates of two vectors, as tf.meshgrid(x, y): both (y, x), or with indexing "ij" both (x, y).
 Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing = "xy");
 // (…, maxlen): true in the first lengths[…] places. Default of maxlen: the largest length.
 Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen = std::nullopt,
-                     DType dtype = DType::kBool);
+                     DTypeLike dtype = DType::kBool);
 
 // A dtype by name: cast(x, "float32"). Throws InvalidArgument for an unknown one.
 Tensor cast(const Tensor& x, std::string_view dtype);
 // Of a number: cast(64, float32).
-Tensor cast(Number x, DType dtype);
+Tensor cast(Number x, DTypeLike dtype);
 // Functions of a number, float32: sqrt(6.0).
 #define LOCKSTEP_OF_NUMBER(function)                             \
   template <typename T>                                          \
@@ -95,8 +103,8 @@ LOCKSTEP_OF_NUMBER(sigmoid)
 #undef LOCKSTEP_OF_NUMBER
 
 // ---- shapes --------------------------------------------------------------------------------------------
-inline Tensor shape(const Tensor& x, DType out_type = DType::kInt32) { return shape_of(x, out_type); }
-inline Tensor size(const Tensor& x, DType out_type = DType::kInt32) { return size_of(x, out_type); }
+inline Tensor shape(const Tensor& x, DTypeLike out_type = DType::kInt32) { return shape_of(x, out_type); }
+inline Tensor size(const Tensor& x, DTypeLike out_type = DType::kInt32) { return size_of(x, out_type); }
 inline Tensor rank(const Tensor& x) { return rank_of(x); }
 
 Tensor roll_by(const Tensor& x, const Tensor& shift, const Ints& axis);

@@ -171,7 +171,8 @@ at::Tensor plain_convolution(const at::Tensor& x, const at::Tensor& kernel, cons
                                w.channels_first)
                        .dims();
   for (auto dim : out) {
-    if (dim == 0) return at::zeros(out, x.options());
+    // No values; the gradients of the operands are zeros.
+    if (dim == 0) return at::zeros(out, x.options()) + (x.sum() + kernel.sum()).to(x.scalar_type()) * 0;
   }
   const LibraryThreads threads(convolution_work(x, kernel, w));
   const auto type = x.scalar_type(), as = compute_type(type);

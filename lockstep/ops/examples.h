@@ -95,22 +95,22 @@ class FixedLenFeature {
   struct Options {
     FieldNamesOnly names_only = {};
     ShapeArg shape = {};
-    DType dtype = DType::kFloat32;  // float32, int64 or string
+    DTypeLike dtype = DType::kFloat32;  // float32, int64 or string
     Tensor default_value = {};
   };
   FixedLenFeature(const Options& options) : options_(options) {}
-  FixedLenFeature(const ShapeArg& shape, DType dtype) : options_{{}, shape, dtype} {}
+  FixedLenFeature(const ShapeArg& shape, DTypeLike dtype) : options_{{}, shape, dtype} {}
   // A number, a text, a list or a tensor.
   template <typename V>
-  FixedLenFeature(const ShapeArg& shape, DType dtype, const V& default_value)
+  FixedLenFeature(const ShapeArg& shape, DTypeLike dtype, const V& default_value)
       : options_{{}, shape, dtype, tensor(default_value)} {}
   struct DefaultValue {
     FieldNamesOnly names_only = {};
     FillValue default_value = {};
   };
-  FixedLenFeature(const ShapeArg& shape, DType dtype, const DefaultValue& options)
+  FixedLenFeature(const ShapeArg& shape, DTypeLike dtype, const DefaultValue& options)
       : options_{{}, shape, dtype, options.default_value} {}
-  FixedLenFeature(const ShapeArg& shape, DType dtype, const char* default_value)
+  FixedLenFeature(const ShapeArg& shape, DTypeLike dtype, const char* default_value)
       : options_{{}, shape, dtype, Tensor::strings({default_value}, {})} {}
   const Options& options() const { return options_; }
 
@@ -129,7 +129,7 @@ class FixedLenFeature {
 };
 // A feature of any number of values: a dict of indices, values and dense_shape, of which SparseTensor is made.
 struct VarLenFeature {
-  VarLenFeature(DType dtype) : dtype(dtype) {}
+  VarLenFeature(DTypeLike dtype) : dtype(dtype) {}
   DType dtype;
 };
 class FeatureDescription : public std::map<std::string, std::variant<FixedLenFeature, VarLenFeature>> {

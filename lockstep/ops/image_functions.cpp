@@ -89,7 +89,7 @@ Tensor resize(const Tensor& images, const ShapeArg& size, const ResizeKeywords& 
   });
 }
 
-Tensor convert_image_dtype(const Tensor& image, DType dtype, bool saturate) {
+Tensor convert_image_dtype(const Tensor& image, DTypeLike dtype, bool saturate) {
   const DType from = image.dtype();
   if (from == dtype) return image;
   if (is_floating(from) && is_floating(dtype)) return ops::cast(image, dtype);
@@ -353,7 +353,7 @@ Tensor decode_image(const Tensor& contents, const DecodeKeywords& keywords) {
 Tensor decode_jpeg(const Tensor& contents, std::int64_t channels) {
   return ops::call1("DecodeJpeg", {contents}, {{"channels", channels}});
 }
-Tensor decode_png(const Tensor& contents, std::int64_t channels, DType dtype) {
+Tensor decode_png(const Tensor& contents, std::int64_t channels, DTypeLike dtype) {
   return ops::call1("DecodePng", {contents}, {{"channels", channels}, {"dtype", dtype}});
 }
 Tensor encode_jpeg(const Tensor& image, std::int64_t quality) {
@@ -361,10 +361,10 @@ Tensor encode_jpeg(const Tensor& image, std::int64_t quality) {
 }
 Tensor encode_png(const Tensor& image) { return ops::call1("EncodePng", {image}); }
 Tensor serialize_tensor(const Tensor& tensor) { return ops::call1("SerializeTensor", {tensor}); }
-Tensor parse_tensor(const Tensor& serialized, DType out_type) {
+Tensor parse_tensor(const Tensor& serialized, DTypeLike out_type) {
   return ops::call1("ParseTensor", {serialized}, {{"out_type", out_type}});
 }
-Tensor decode_raw(const Tensor& input_bytes, DType out_type) {
+Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type) {
   return ops::call1("DecodeRaw", {input_bytes}, {{"out_type", out_type}});
 }
 Tensors decode_csv(const Tensor& records, const Tensors& record_defaults, const CsvKeywords& keywords) {

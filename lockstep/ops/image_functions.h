@@ -31,7 +31,7 @@ Tensor resize(const Tensor& images, const ShapeArg& size, const ResizeKeywords& 
 
 // Integers have the range of their dtype, floating numbers 0 … 1. With `saturate` numbers beyond the range of an
 // integer dtype become its limits.
-Tensor convert_image_dtype(const Tensor& image, DType dtype, bool saturate = false);
+Tensor convert_image_dtype(const Tensor& image, DTypeLike dtype, bool saturate = false);
 Tensor rgb_to_grayscale(const Tensor& images);
 Tensor grayscale_to_rgb(const Tensor& images);
 Tensor rgb_to_hsv(const Tensor& images);
@@ -140,13 +140,13 @@ void write_file(std::string_view filename, const Tensor& contents);
 struct DecodeKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t channels = 0;  // 0: those of the file
-  DType dtype = DType::kUInt8;
+  DTypeLike dtype = DType::kUInt8;
   bool expand_animations = true;
 };
 // Of JPEG, PNG, BMP and GIF. Throw InvalidArgument for damaged files.
 Tensor decode_image(const Tensor& contents, const DecodeKeywords& keywords = {});
 Tensor decode_jpeg(const Tensor& contents, std::int64_t channels = 0);
-Tensor decode_png(const Tensor& contents, std::int64_t channels = 0, DType dtype = DType::kUInt8);
+Tensor decode_png(const Tensor& contents, std::int64_t channels = 0, DTypeLike dtype = DType::kUInt8);
 inline Tensor decode_jpeg(const Tensor& contents, const DecodeKeywords& keywords) {
   return decode_jpeg(contents, keywords.channels);
 }
@@ -157,16 +157,16 @@ Tensor encode_jpeg(const Tensor& image, std::int64_t quality = 95);
 Tensor encode_png(const Tensor& image);
 // A tensor as bytes (a TensorProto), and back. parse_tensor throws InvalidArgument for another dtype.
 Tensor serialize_tensor(const Tensor& tensor);
-Tensor parse_tensor(const Tensor& serialized, DType out_type);
+Tensor parse_tensor(const Tensor& serialized, DTypeLike out_type);
 struct OutTypeKeywords {
   FieldNamesOnly names_only = {};
-  DType out_type = DType::kFloat32;
+  DTypeLike out_type = DType::kFloat32;
 };
 inline Tensor parse_tensor(const Tensor& serialized, const OutTypeKeywords& o) {
   return parse_tensor(serialized, o.out_type);
 }
 // Numbers from the bytes of strings.
-Tensor decode_raw(const Tensor& input_bytes, DType out_type);
+Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type);
 struct CsvKeywords {
   FieldNamesOnly names_only = {};
   std::string_view field_delim = ",";

@@ -71,6 +71,26 @@ struct DTypeKeywords {
 inline Tensor zeros(const ShapeArg& shape, const DTypeKeywords& keywords) { return zeros(shape, keywords.dtype); }
 inline Tensor ones(const ShapeArg& shape, const DTypeKeywords& keywords) { return ones(shape, keywords.dtype); }
 
+// Dtypes by name where functions take a dtype: argmax(x, 1, "int32").
+template <typename T>
+concept DTypeName = std::convertible_to<const T&, std::string_view>;
+template <DTypeName Name>
+Tensor argmax(const Tensor& x, int axis, const Name& output_type) {
+  return argmax(x, axis, DType(DTypeLike(output_type)));
+}
+template <DTypeName Name>
+Tensor argmin(const Tensor& x, int axis, const Name& output_type) {
+  return argmin(x, axis, DType(DTypeLike(output_type)));
+}
+template <DTypeName Name>
+Tensor one_hot(const Tensor& indices, std::int64_t depth, const Name& dtype) {
+  return one_hot(indices, depth, DType(DTypeLike(dtype)));
+}
+template <DTypeName Name>
+Tensor bitcast(const Tensor& x, const Name& type) {
+  return bitcast(x, DType(DTypeLike(type)));
+}
+
 // constant(4, "int64"). A template, as DTypeLike would be ambiguous with the constant of a double.
 template <std::convertible_to<std::string_view> Name>
 Tensor constant(const Values& values, const Name& dtype) {
@@ -161,10 +181,26 @@ inline Tensor one_hot(const Tensor& indices, const OneHotKeywords& keywords) {
   return one_hot(indices, keywords.depth, keywords);
 }
 
+// A number, or a tensor of one, ops::shape(x)[1].
+class RangeLimit {
+ public:
+  RangeLimit() = default;
+  RangeLimit(Number number) : number_(number) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T> RangeLimit(T number) : number_(Number(number)) {}
+  template <std::convertible_to<Tensor> T>
+  requires std::is_class_v<T> RangeLimit(const T& tensor) : tensor_(static_cast<Tensor>(tensor)) {}
+  const std::optional<Number>& number() const { return number_; }
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  std::optional<Number> number_;
+  Tensor tensor_;
+};
 struct RangeKeywords {
   FieldNamesOnly names_only = {};
   Number start = 0;
-  std::optional<Number> limit = std::nullopt;  // a missing one is an InvalidArgument
+  RangeLimit limit = {};  // a missing one is an InvalidArgument
   Number delta = 1;
   std::optional<DTypeLike> dtype = std::nullopt;  // default: int32 of whole numbers, else float32
 };
@@ -178,6 +214,14 @@ inline Tensor range(Number start, Number limit, RangeKeywords keywords) {
   keywords.start = start;
   return range(limit, keywords);
 }
+
+// shape(x, {.out_type = "int64"}), size(x, {.out_type = int64}).
+struct OutTypeKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike out_type = DType::kInt32;
+};
+inline Tensor shape(const Tensor& x, const OutTypeKeywords& keywords) { return shape(x, keywords.out_type); }
+inline Tensor size(const Tensor& x, const OutTypeKeywords& keywords) { return size(x, keywords.out_type); }
 
 struct SequenceMaskKeywords {
   FieldNamesOnly names_only = {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/ops/audio_functions.h"
+#include "lockstep/ops/complex_functions.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/control_flow.h"
 #include "lockstep/ops/custom_gradient.h"

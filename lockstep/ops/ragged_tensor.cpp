@@ -43,7 +43,7 @@ RaggedTensor::RaggedTensor(const std::vector<std::vector<std::string>>& rows) {
   *this = from_row_lengths(Tensor::strings(std::move(all), {count}), ints(lengths));
 }
 
-RaggedTensor RaggedTensor::constant(const Values& values, DType dtype) {
+RaggedTensor RaggedTensor::constant(const Values& values, DTypeLike dtype) {
   // Level by level: the lists of each become those of the next, until there are values only.
   using Kind = Values::Kind;
   const auto is_list = [](const Values& v) { return v.kind_ == Kind::kList; };
@@ -62,7 +62,7 @@ RaggedTensor RaggedTensor::constant(const Values& values, DType dtype) {
     level = std::move(next);
   }
   if (level.empty())
-    return RaggedTensor(Tensor::zeros({0}, dtype == DType::kInvalid ? DType::kFloat32 : dtype), splits);
+    return RaggedTensor(Tensor::zeros({0}, dtype == DType::kInvalid ? DTypeLike(DType::kFloat32) : dtype), splits);
   return RaggedTensor(ops::constant(Values(level), dtype), std::move(splits));
 }
 

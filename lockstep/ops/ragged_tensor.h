@@ -48,7 +48,7 @@ class RaggedTensor {
   RaggedTensor(const std::vector<std::vector<std::string>>& rows);
   // tf.ragged.constant: lists in lists, all but the innermost of any length. Throws InvalidArgument for lists of
   // different depth.
-  static RaggedTensor constant(const Values& values, DType dtype = DType::kInvalid);
+  static RaggedTensor constant(const Values& values, DTypeLike dtype = DType::kInvalid);
   // Throw InvalidArgument for splits that do not begin at 0, decrease, or end elsewhere than the values.
   static RaggedTensor from_row_splits(const RaggedTensor& values, const Tensor& row_splits);
   static RaggedTensor from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths);
@@ -115,8 +115,15 @@ LOCKSTEP_RAGGED_AND_NUMBER(/)
 
 namespace ragged {
 
-inline RaggedTensor constant(const Values& values, DType dtype = DType::kInvalid) {
+inline RaggedTensor constant(const Values& values, DTypeLike dtype = DType::kInvalid) {
   return RaggedTensor::constant(values, dtype);
+}
+struct ConstantKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike dtype = DType::kInvalid;
+};
+inline RaggedTensor constant(const Values& values, const ConstantKeywords& o) {
+  return RaggedTensor::constant(values, o.dtype);
 }
 // fn of the values of all rows together.
 RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& ragged);
@@ -140,7 +147,7 @@ RaggedTensor concat(const List& values, int axis) {
   return concat_ragged(values, axis);
 }
 template <std::same_as<RaggedTensor> R>
-RaggedTensor cast(const R& ragged, DType dtype) {
+RaggedTensor cast(const R& ragged, DTypeLike dtype) {
   return ragged.with_flat_values(cast(ragged.flat_values(), dtype));
 }
 // "Sum", "Mean", "Max" or "Min" over the rows' axis, 1, of one ragged axis; without an axis over all values.

@@ -77,7 +77,7 @@ SparseTensor slice(const SparseTensor& sp_input, const ops::Ints& start, const o
                                 ops::constant_ints(start, DType::kInt64), ops::constant_ints(size, DType::kInt64)});
   return {made[0], made[1], made[2]};
 }
-SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DType dtype) {
+SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DTypeLike dtype) {
   const std::int64_t count = std::min(num_rows, num_columns);
   const Tensor places = ops::range(count, DType::kInt64);
   return {ops::stack({places, places}, 1), ops::ones({count}, dtype),

@@ -52,7 +52,7 @@ Tensor add(const SparseTensor& a, const Tensor& b);
 SparseTensor reshape(const SparseTensor& sp_input, const ShapeArg& shape);
 SparseTensor concat(int axis, const std::vector<SparseTensor>& sp_inputs);
 SparseTensor slice(const SparseTensor& sp_input, const ops::Ints& start, const ops::Ints& size);
-SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DType dtype = DType::kFloat32);
+SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DTypeLike dtype = DType::kFloat32);
 // fn of the values; zeros elsewhere stay zeros.
 SparseTensor map_values(const std::function<Tensor(const Tensor&)>& fn, const SparseTensor& sp_input);
 // Of matrices; differentiable in the values and in `b`.

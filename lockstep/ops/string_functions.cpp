@@ -108,7 +108,7 @@ Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view
 Tensor regex_full_match(const Tensor& x, std::string_view pattern) {
   return ops::call1("RegexFullMatch", {x, text(pattern)});
 }
-Tensor to_number(const Tensor& x, DType out_type) {
+Tensor to_number(const Tensor& x, DTypeLike out_type) {
   return ops::call1("StringToNumber", {x}, {{"out_type", out_type}});
 }
 Tensor as_string(const Tensor& x) { return ops::call1("AsString", {x}); }

@@ -132,10 +132,10 @@ std::vector<std::vector<std::string>> unicode_split(const Texts& texts, std::str
 }
 // A number from 0 to num_buckets - 1 for each text, int64.
 Tensor to_hash_bucket_fast(const Tensor& x, std::int64_t num_buckets);
-Tensor to_number(const Tensor& x, DType out_type = DType::kFloat32);
+Tensor to_number(const Tensor& x, DTypeLike out_type = DType::kFloat32);
 struct ToNumberKeywords {
   FieldNamesOnly names_only = {};
-  DType out_type = DType::kFloat32;
+  DTypeLike out_type = DType::kFloat32;
 };
 inline Tensor to_number(const Tensor& x, const ToNumberKeywords& o) { return to_number(x, o.out_type); }
 Tensor as_string(const Tensor& x);

@@ -24,7 +24,7 @@ std::int64_t known(const Place& place, const char* what) {
 
 }  // namespace
 
-TensorArray::TensorArray(DType dtype, const TensorArrayKeywords& keywords)
+TensorArray::TensorArray(DTypeLike dtype, const TensorArrayKeywords& keywords)
     : state_(std::make_shared<State>(State{dtype, keywords.dynamic_size, {}})) {
   const std::int64_t size = known(keywords.size, "size");
   if (size < 0) throw_invalid_argument(fmt::format("TensorArray: invalid size {}", size));

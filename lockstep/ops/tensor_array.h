@@ -17,7 +17,7 @@ struct TensorArrayKeywords {
 // All arguments by name.
 struct TensorArrayArguments {
   FieldNamesOnly names_only = {};
-  DType dtype = DType::kInvalid;
+  DTypeLike dtype = DType::kInvalid;
   Place size = 0;
   bool dynamic_size = false;
 };
@@ -26,7 +26,7 @@ struct TensorArrayArguments {
 // places outside of it, InvalidArgument for another dtype or shape, and when an element is read that was not written.
 class TensorArray {
  public:
-  explicit TensorArray(DType dtype, const TensorArrayKeywords& keywords = {});
+  explicit TensorArray(DTypeLike dtype, const TensorArrayKeywords& keywords = {});
   explicit TensorArray(const TensorArrayArguments& arguments);
 
   // Returns the array.

@@ -76,7 +76,7 @@ Tensor Generator::normal(const ShapeArg& shape, const NormalNumbers& o) {
       ops::call1("StatefulStandardNormalV2", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", o.dtype}}),
       o.mean, o.stddev);
 }
-Tensor Generator::normal(const ShapeArg& shape, double mean, double stddev, DType dtype) {
+Tensor Generator::normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype) {
   return normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
 }
 Tensor Generator::truncated_normal(const ShapeArg& shape, const NormalNumbers& o) {
@@ -96,10 +96,10 @@ Tensor Generator::uniform(const ShapeArg& shape, const UniformNumbers& o) {
       },
       [&] { return uniform_full_int(shape, o.dtype); });
 }
-Tensor Generator::uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype) {
+Tensor Generator::uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype) {
   return uniform(shape, {.minval = minval, .maxval = maxval, .dtype = dtype});
 }
-Tensor Generator::uniform_full_int(const ShapeArg& shape, DType dtype) {
+Tensor Generator::uniform_full_int(const ShapeArg& shape, DTypeLike dtype) {
   return ops::call1("StatefulUniformFullInt", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", dtype}});
 }
 Tensor Generator::make_seeds(std::int64_t count) {
@@ -145,7 +145,7 @@ Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, const Unifor
       [&](const Tensor& low, const Tensor& high) { return ops::stateless_random_uniform_int(dims, seed, low, high); },
       [&] { return ops::stateless_random_full_int(dims, seed, o.dtype); });
 }
-Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, Number minval, Number maxval, DType dtype) {
+Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, Number minval, Number maxval, DTypeLike dtype) {
   return stateless_uniform(shape, seed, {.minval = minval, .maxval = maxval, .dtype = dtype});
 }
 Tensor stateless_categorical(const Tensor& logits, std::int64_t num_samples, const Tensor& seed) {
@@ -178,7 +178,7 @@ Tensor normal(const ShapeArg& shape, const NormalOptions& o) {
   return lockstep::random::scaled(draw("RandomStandardNormal", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}}),
                                   o.mean, o.stddev);
 }
-Tensor normal(const ShapeArg& shape, double mean, double stddev, DType dtype) {
+Tensor normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype) {
   return normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
 }
 Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o) {
@@ -199,7 +199,7 @@ Tensor uniform(const ShapeArg& shape, const UniformOptions& o) {
       },
       [] { return Tensor(); });
 }
-Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype) {
+Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype) {
   return uniform(shape, {.minval = minval, .maxval = maxval, .dtype = dtype});
 }
 Tensor shuffle(const Tensor& value, const SeedOptions& o) { return draw("RandomShuffle", {value}, o.seed); }

@@ -52,12 +52,12 @@ class Generator {
   static Generator from_non_deterministic_state();
 
   Tensor normal(const ShapeArg& shape, const NormalNumbers& options = {});
-  Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DType dtype = DType::kFloat32);
+  Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32);
   Tensor truncated_normal(const ShapeArg& shape, const NormalNumbers& options = {});
   // Throws InvalidArgument for integers with one limit.
   Tensor uniform(const ShapeArg& shape, const UniformNumbers& options = {});
-  Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype = DType::kFloat32);
-  Tensor uniform_full_int(const ShapeArg& shape, DType dtype = DType::kUInt64);
+  Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32);
+  Tensor uniform_full_int(const ShapeArg& shape, DTypeLike dtype = DType::kUInt64);
   // Seeds for stateless functions, int64 (2, count): column by column.
   Tensor make_seeds(std::int64_t count = 1);
   // Independent generators.
@@ -88,7 +88,7 @@ Tensor stateless_normal(const ShapeArg& shape, const Tensor& seed, const NormalN
 Tensor stateless_truncated_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& options = {});
 Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, const UniformNumbers& options = {});
 Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, Number minval, Number maxval,
-                         DType dtype = DType::kFloat32);
+                         DTypeLike dtype = DType::kFloat32);
 // num_samples classes for each row of logits, int64.
 Tensor stateless_categorical(const Tensor& logits, std::int64_t num_samples, const Tensor& seed);
 // New seeds that follow from one, (num, 2); a seed and a number as a seed.
@@ -127,16 +127,51 @@ struct UniformOptions {
   DTypeLike dtype = DType::kFloat32;
   std::optional<std::int64_t> seed = std::nullopt;
 };
+// All arguments by name.
+struct NormalKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};
+  double mean = 0.0;
+  double stddev = 1.0;
+  DTypeLike dtype = DType::kFloat32;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+struct UniformKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};
+  Limit minval = std::nullopt;
+  Limit maxval = std::nullopt;
+  DTypeLike dtype = DType::kFloat32;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
 struct SeedOptions {
   FieldNamesOnly names_only = {};
   std::optional<std::int64_t> seed = std::nullopt;
 };
-Tensor normal(const ShapeArg& shape, const NormalOptions& options = {});
-Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DType dtype = DType::kFloat32);
-Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& options = {});
+Tensor normal(const ShapeArg& shape, const NormalOptions& options);
+// A template, because GCC would take {.shape = {2, 3}} for a shape.
+template <int = 0>
+Tensor normal(const ShapeArg& shape) {
+  return normal(shape, NormalOptions());
+}
+Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32);
+Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& options);
+template <int = 0>
+Tensor truncated_normal(const ShapeArg& shape) {
+  return truncated_normal(shape, NormalOptions());
+}
 // Throws InvalidArgument for integers without maxval.
-Tensor uniform(const ShapeArg& shape, const UniformOptions& options = {});
-Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype = DType::kFloat32);
+Tensor uniform(const ShapeArg& shape, const UniformOptions& options);
+template <int = 0>
+Tensor uniform(const ShapeArg& shape) {
+  return uniform(shape, UniformOptions());
+}
+Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32);
+inline Tensor normal(const NormalKeywords& o) { return normal(o.shape, {{}, o.mean, o.stddev, o.dtype, o.seed}); }
+inline Tensor truncated_normal(const NormalKeywords& o) {
+  return truncated_normal(o.shape, {{}, o.mean, o.stddev, o.dtype, o.seed});
+}
+inline Tensor uniform(const UniformKeywords& o) { return uniform(o.shape, {{}, o.minval, o.maxval, o.dtype, o.seed}); }
 Tensor shuffle(const Tensor& value, const SeedOptions& options = {});
 Tensor categorical(const Tensor& logits, std::int64_t num_samples, const SeedOptions& options = {});
 struct CategoricalKeywords {

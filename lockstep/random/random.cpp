@@ -79,6 +79,12 @@ void check_shape(const char* what, const Shape& shape) {
       what, shape.to_string()));
 }
 
+// Whether the numbers are those of the graph that is being built: its shape is computed, or the generator's state,
+// which advances with each draw, is not a value there.
+bool drawn_by_graph(const ShapeArg& shape, const Seed& seed) {
+  return !shape.is_known() || (ops::ScopedRecorder::active() && !seed.number());
+}
+
 // Standard values of an operation, drawn when the graph runs.
 Tensor record_draw(const char* op, const ShapeArg& shape, double scale, double shift, DType dtype) {
   const Tensor draw = ops::call1(op, {ops::shape_tensor(shape)}, {{"dtype", dtype}});
@@ -92,7 +98,7 @@ using FillDouble = void (*)(const ops::PhiloxState&, std::int64_t, std::span<dou
 Tensor draw_scaled(const char* what, const char* op, const ShapeArg& shape_arg, double scale, double shift, DType dtype,
                    const Seed& seed, FillFloat fill_float, FillDouble fill_double) {
   if (!is_floating(dtype) || dtype_size(dtype) < 2) refuse(what, dtype);
-  if (!shape_arg.is_known()) return record_draw(op, shape_arg, scale, shift, dtype);
+  if (drawn_by_graph(shape_arg, seed)) return record_draw(op, shape_arg, scale, shift, dtype);
   const Shape& shape = shape_arg.shape();
   check_shape(what, shape);
   const ops::PhiloxState state = state_of(seed);
@@ -145,7 +151,7 @@ Tensor from_floats(const std::vector<float>& values, const Shape& shape, DType d
   });
 }
 
-Tensor uniform(const ShapeArg& shape, double minval, double maxval, DType dtype, const Seed& seed) {
+Tensor uniform(const ShapeArg& shape, double minval, double maxval, DTypeLike dtype, const Seed& seed) {
   // The bounds become float32 whatever the dtype is; their difference is taken in the dtype.
   const auto low = static_cast<float>(minval), high = static_cast<float>(maxval);
   double scale = static_cast<double>(high) - static_cast<double>(low);
@@ -155,21 +161,21 @@ Tensor uniform(const ShapeArg& shape, double minval, double maxval, DType dtype,
                      ops::philox_uniform);
 }
 
-Tensor normal(const ShapeArg& shape, double mean, double stddev, DType dtype, const Seed& seed) {
+Tensor normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype, const Seed& seed) {
   return draw_scaled("normal", "RandomStandardNormal", shape, stddev, mean, dtype, seed, ops::philox_normal,
                      ops::philox_normal);
 }
 
-Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DType dtype, const Seed& seed) {
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype, const Seed& seed) {
   return draw_scaled("truncated_normal", "TruncatedNormal", shape, stddev, mean, dtype, seed,
                      ops::philox_truncated_normal, ops::philox_truncated_normal);
 }
 
-Tensor randint(const ShapeArg& shape_arg, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed) {
+Tensor randint(const ShapeArg& shape_arg, std::int64_t minval, std::int64_t maxval, DTypeLike dtype, const Seed& seed) {
   if (maxval <= minval) {
     throw_invalid_argument(fmt::format("random.randint: maxval {} is not above minval {}", maxval, minval));
   }
-  if (!shape_arg.is_known()) {
+  if (drawn_by_graph(shape_arg, seed)) {
     const Tensor draw =
         ops::call1("RandomUniformInt", {ops::shape_tensor(shape_arg), Tensor::scalar(minval), Tensor::scalar(maxval)});
     return ops::cast(draw, dtype);
@@ -195,7 +201,7 @@ Tensor randint(const ShapeArg& shape_arg, std::int64_t minval, std::int64_t maxv
   });
 }
 
-Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype, const Seed& seed) {
+Tensor categorical(const Tensor& logits, std::int64_t num_samples, DTypeLike dtype, const Seed& seed) {
   if (logits.rank() != 2 || logits.dim(1) == 0) {
     throw_invalid_argument(fmt::format("random.categorical: logits of shape {} were given, expected (batch, classes)",
                                        logits.shape().to_string()));

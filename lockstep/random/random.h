@@ -21,58 +21,87 @@ namespace lockstep::random {
 struct UniformOptions {
   double minval = 0.0;
   double maxval = 1.0;
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
   Seed seed = {};
 };
-Tensor uniform(const ShapeArg& shape, double minval, double maxval, DType dtype = DType::kFloat32,
+Tensor uniform(const ShapeArg& shape, double minval, double maxval, DTypeLike dtype = DType::kFloat32,
                const Seed& seed = {});
-inline Tensor uniform(const ShapeArg& shape, const UniformOptions& o = {}) {
+// A template, because GCC would take {.shape = {2, 3}} for a shape.
+template <int = 0>
+Tensor uniform(const ShapeArg& shape, const UniformOptions& o = {}) {
   return uniform(shape, o.minval, o.maxval, o.dtype, o.seed);
 }
 struct NormalOptions {
   double mean = 0.0;
   double stddev = 1.0;
-  DType dtype = DType::kFloat32;
+  DTypeLike dtype = DType::kFloat32;
   Seed seed = {};
 };
-Tensor normal(const ShapeArg& shape, double mean, double stddev, DType dtype = DType::kFloat32, const Seed& seed = {});
-inline Tensor normal(const ShapeArg& shape, const NormalOptions& o = {}) {
+Tensor normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype = DType::kFloat32,
+              const Seed& seed = {});
+template <int = 0>
+Tensor normal(const ShapeArg& shape, const NormalOptions& o = {}) {
   return normal(shape, o.mean, o.stddev, o.dtype, o.seed);
 }
 // Redrawn outside of two standard deviations.
-Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DType dtype = DType::kFloat32,
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype = DType::kFloat32,
                         const Seed& seed = {});
-inline Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o = {}) {
+template <int = 0>
+Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o = {}) {
   return truncated_normal(shape, o.mean, o.stddev, o.dtype, o.seed);
 }
+// All arguments by name: normal({.shape = {2, 3}, .seed = 1}).
+struct UniformKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};
+  double minval = 0.0;
+  double maxval = 1.0;
+  DTypeLike dtype = DType::kFloat32;
+  Seed seed = {};
+};
+struct NormalKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};
+  double mean = 0.0;
+  double stddev = 1.0;
+  DTypeLike dtype = DType::kFloat32;
+  Seed seed = {};
+};
+inline Tensor uniform(const UniformKeywords& o) { return uniform(o.shape, o.minval, o.maxval, o.dtype, o.seed); }
+inline Tensor normal(const NormalKeywords& o) { return normal(o.shape, o.mean, o.stddev, o.dtype, o.seed); }
+inline Tensor truncated_normal(const NormalKeywords& o) {
+  return truncated_normal(o.shape, o.mean, o.stddev, o.dtype, o.seed);
+}
 struct IntegerOptions {
-  DType dtype = DType::kInt32;
+  DTypeLike dtype = DType::kInt32;
   Seed seed = {};
 };
 // Integers in [minval, maxval); dtypes other than int32 are drawn as int64 and cast.
-Tensor randint(const ShapeArg& shape, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed = {});
+Tensor randint(const ShapeArg& shape, std::int64_t minval, std::int64_t maxval, DTypeLike dtype, const Seed& seed = {});
 inline Tensor randint(const ShapeArg& shape, std::int64_t minval, std::int64_t maxval, const IntegerOptions& o = {}) {
   return randint(shape, minval, maxval, o.dtype, o.seed);
 }
 struct IntegerKeywords {
   FieldNamesOnly names_only = {};
+  ShapeArg shape = {};  // where it is not given by position
   std::int64_t minval = 0;
   std::int64_t maxval = 0;
-  DType dtype = DType::kInt32;
+  DTypeLike dtype = DType::kInt32;
   Seed seed = {};
 };
 inline Tensor randint(const ShapeArg& shape, const IntegerKeywords& o) {
   return randint(shape, o.minval, o.maxval, o.dtype, o.seed);
 }
+inline Tensor randint(const IntegerKeywords& o) { return randint(o.shape, o); }
 // num_samples class numbers for each row of logits (batch, classes).
-Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype, const Seed& seed = {});
+Tensor categorical(const Tensor& logits, std::int64_t num_samples, DTypeLike dtype, const Seed& seed = {});
 inline Tensor categorical(const Tensor& logits, std::int64_t num_samples, const IntegerOptions& o = {}) {
   return categorical(logits, num_samples, o.dtype, o.seed);
 }
 struct CategoricalKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t num_samples = 1;
-  DType dtype = DType::kInt32;
+  DTypeLike dtype = DType::kInt32;
   Seed seed = {};
 };
 inline Tensor categorical(const Tensor& logits, const CategoricalKeywords& o) {

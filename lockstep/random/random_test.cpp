@@ -62,7 +62,7 @@ TEST(Philox, ShufflesAsFitDoes) {
 }
 
 TEST(Philox, AnySliceOfADrawIsThatSlice) {
-  using Draw = Tensor (*)(const ShapeArg&, double, double, DType, const Seed&);
+  using Draw = Tensor (*)(const ShapeArg&, double, double, DTypeLike, const Seed&);
   for (const Draw draw : {Draw(&uniform), Draw(&normal), Draw(&truncated_normal)}) {
     const auto whole = (*draw)(Shape{13, 3}, 0, 1, DType::kFloat32, Seed(7)).to_vector<float>();
     for (std::int64_t begin = 0; begin < 13; ++begin) {

@@ -76,8 +76,9 @@ struct EmbeddingOptions {
   RegularizerArg activity_regularizer = {};
   ConstraintArg embeddings_constraint = {};
   bool mask_zero = false;
-  std::optional<std::int64_t> lora_rank = std::nullopt;    // LoRA from the start: see layer.enable_lora()
-  std::optional<keras::Number> lora_alpha = std::nullopt;  // default: lora_rank; ignored as in Dense
+  std::optional<std::int64_t> input_length = std::nullopt;  // Keras 3 ignores it
+  std::optional<std::int64_t> lora_rank = std::nullopt;     // LoRA from the start: see layer.enable_lora()
+  std::optional<keras::Number> lora_alpha = std::nullopt;   // default: lora_rank; ignored as in Dense
   // Of a layer whose dtype is a quantized policy, such as "int8_from_float32". Default: that of the policy.
   std::optional<quantizers::QuantizationConfig> quantization_config = std::nullopt;
   std::string name = {};

@@ -14,6 +14,7 @@ namespace lockstep::keras {
 class DTypeName : public std::string {
  public:
   DTypeName() = default;
+  DTypeName(std::nullopt_t) {}
   template <std::convertible_to<std::string_view> T>
   DTypeName(const T& name) : std::string(std::string_view(name)) {}
   DTypeName(DType dtype) : std::string(dtype_name(dtype)) {}

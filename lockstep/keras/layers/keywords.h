@@ -6,6 +6,7 @@
 #include "lockstep/keras/layers/attention.h"
 #include "lockstep/keras/layers/core.h"
 #include "lockstep/keras/layers/images.h"
+#include "lockstep/keras/layers/merging.h"
 #include "lockstep/keras/layers/recurrent.h"
 #include "lockstep/keras/layers/regularization.h"
 #include "lockstep/keras/layers/reshaping.h"
@@ -49,6 +50,20 @@ LOCKSTEP_KEYWORD(SimpleRNNCell, RNNOptions, units)
 LOCKSTEP_KEYWORDS(MultiHeadAttention, MultiHeadAttentionOptions, num_heads, key_dim)
 #undef LOCKSTEP_KEYWORD
 #undef LOCKSTEP_KEYWORDS
+// Of the list of tensors that call() got: concatenate(inputs, {.axis = 1}).
+#define LOCKSTEP_MERGE(function, Options)                            \
+  template <std::same_as<keras::Structure> S>                        \
+  Tensor function(const S& inputs, const Options& options = {}) {    \
+    return function(std::vector<Tensor>(inputs.flatten()), options); \
+  }
+LOCKSTEP_MERGE(add, NamedOptions)
+LOCKSTEP_MERGE(subtract, NamedOptions)
+LOCKSTEP_MERGE(multiply, NamedOptions)
+LOCKSTEP_MERGE(average, NamedOptions)
+LOCKSTEP_MERGE(maximum, NamedOptions)
+LOCKSTEP_MERGE(minimum, NamedOptions)
+LOCKSTEP_MERGE(concatenate, ConcatenateOptions)
+#undef LOCKSTEP_MERGE
 inline LayerHandle EinsumDense(std::string equation, const EinsumDenseOptions& o) {
   std::vector<std::int64_t> shape;
   for (const Json& extent : o.output_shape.is_array() ? o.output_shape : Json{o.output_shape})

@@ -268,9 +268,17 @@ class Model {
     return predict(x, std::move(options));
   }
   Predictions predict(const BatchedData& data, PredictOptions options = {}) const;
+  Results train_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const;
+  Results test_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const;
+  template <int = 0>
   Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {},
-                         const std::map<std::int64_t, double>& class_weight = {}) const;
-  Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
+                         const std::map<std::int64_t, double>& class_weight = {}) const {
+    return train_on_batch(x, y, BatchOptions{{}, sample_weight, class_weight});
+  }
+  template <int = 0>
+  Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const {
+    return test_on_batch(x, y, BatchOptions{{}, sample_weight});
+  }
   Predictions predict_on_batch(const Structure& x) const;
   optimizers::OptimizerPtr optimizer() const;
   Trainer& trainer() const;

@@ -14,6 +14,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/nested.h"
+#include "lockstep/tensor/none.h"
 
 namespace lockstep::keras_ops {
 
@@ -76,6 +77,7 @@ class OpArgument {
  public:
   OpArgument(std::nullptr_t) {}
   OpArgument(std::nullopt_t) {}
+  OpArgument(NoneType) {}
   OpArgument(bool value) : value_(value) {}
   template <std::integral T>
   OpArgument(T value) : value_(static_cast<std::int64_t>(value)) {}

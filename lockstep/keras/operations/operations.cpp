@@ -74,10 +74,11 @@ Tensor shaped(const char* class_name, const char* key, const Operand& x, const S
 
 }  // namespace
 
-Tensor zeros(const ShapeArg& shape, DType dtype) { return ops::zeros(shape, dtype); }
-Tensor ones(const ShapeArg& shape, DType dtype) { return ops::ones(shape, dtype); }
-Tensor full(const ShapeArg& shape, Number fill_value, DType dtype) {
-  return ops::fill(shape, Tensor::scalar(fill_value.value(), dtype == DType::kInvalid ? DType::kFloat32 : dtype));
+Tensor zeros(const ShapeArg& shape, DTypeLike dtype) { return ops::zeros(shape, dtype); }
+Tensor ones(const ShapeArg& shape, DTypeLike dtype) { return ops::ones(shape, dtype); }
+Tensor full(const ShapeArg& shape, Number fill_value, DTypeLike dtype) {
+  return ops::fill(shape,
+                   Tensor::scalar(fill_value.value(), dtype == DType::kInvalid ? DTypeLike(DType::kFloat32) : dtype));
 }
 Tensor reshape(const Operand& x, const ShapeArg& newshape) {
   return shaped("Reshape", "newshape", x, newshape, ops::reshape);
@@ -88,6 +89,9 @@ Tensor broadcast_to(const Operand& x, const ShapeArg& shape) {
 Tensor tile(const Operand& x, const ShapeArg& repeats) { return shaped("Tile", "repeats", x, repeats, ops::tile); }
 Tensor arange(Number stop) { return ops::range(0, stop); }
 Tensor arange(Number start, Number stop, Number step) { return ops::range(start, stop, step); }
+Tensor arange(Number start, Number stop, Number step, DTypeLike dtype) {
+  return ops::cast(arange(start, stop, step), dtype);
+}
 Tensor arange(const Tensor& stop) { return arange(0, stop); }
 Tensor arange(Number start, const Tensor& stop, Number step) {
   return ops::range(Tensor::scalar(start.value(), stop.dtype()), stop, Tensor::scalar(step.value(), stop.dtype()));
@@ -98,7 +102,15 @@ Tensor arange(const ArangeOptions& o) {
                                                : arange(0, o.start, o.step);
   return o.dtype.get() ? ops::cast(all, *o.dtype.get()) : all;
 }
-Tensor identity(std::int64_t n, DType dtype) { return ops::eye(n, n, dtype); }
+Tensor linspace(const Tensor& start, const Tensor& stop, const LinspaceOptions& o) {
+  const OpArgument dtype = o.dtype.get() ? OpArgument(*o.dtype.get()) : OpArgument(nullptr);
+  return internal::run("Linspace", {start, stop}, {{"num", o.num}, {"endpoint", o.endpoint}, {"dtype", dtype}});
+}
+Tensor eye(std::int64_t N, const EyeOptions& o) {
+  return triu(tri(N, o), o.k);  // the k-th diagonal alone
+}
+Tensor tri(std::int64_t N, const EyeOptions& o) { return tri(N, o.M, o.k, o.dtype.get().value_or(DType::kFloat32)); }
+Tensor identity(std::int64_t n, DTypeLike dtype) { return ops::eye(n, n, dtype); }
 
 Tensor pad(const Operand& x, const PadKeywords& o) {
   const internal::Keywords config = {{"pad_width", o.pad_width}, {"mode", o.mode}};
@@ -110,7 +122,7 @@ Tensor full(const ShapeArg& shape, const FullKeywords& o) {
   if (!o.fill_value) throw_invalid_argument("keras.ops.full requires fill_value");
   return full(shape, *o.fill_value, o.dtype.get().value_or(DType::kInvalid));
 }
-Tensor tri(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k, DType dtype) {
+Tensor tri(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k, DTypeLike dtype) {
   return tril(ops::cast(ops::ones({rows, columns.value_or(rows)}), dtype), k);
 }
 Structure meshgrid(const Tensors& vectors, const MeshgridOptions& o) {

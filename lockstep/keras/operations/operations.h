@@ -26,9 +26,9 @@ using lockstep::ops::shape;
 using lockstep::ops::size;
 
 // Shapes may have extents of tensors: reshape(x, {ops::shape(x)[0], -1, 8}).
-Tensor zeros(const ShapeArg& shape, DType dtype = DType::kFloat32);
-Tensor ones(const ShapeArg& shape, DType dtype = DType::kFloat32);
-Tensor full(const ShapeArg& shape, Number fill_value, DType dtype = DType::kInvalid);  // float32, as in Keras
+Tensor zeros(const ShapeArg& shape, DTypeLike dtype = DType::kFloat32);
+Tensor ones(const ShapeArg& shape, DTypeLike dtype = DType::kFloat32);
+Tensor full(const ShapeArg& shape, Number fill_value, DTypeLike dtype = DType::kInvalid);  // float32, as in Keras
 struct DTypeOptions {
   FieldNamesOnly names_only = {};
   keras::DTypeArg dtype = DType::kFloat32;
@@ -45,6 +45,7 @@ Tensor tile(const Operand& x, const ShapeArg& repeats);
 // Numbers from `start`, or 0, to before `stop`: int32 of whole numbers, else float32.
 Tensor arange(Number stop);
 Tensor arange(Number start, Number stop, Number step = 1);
+Tensor arange(Number start, Number stop, Number step, DTypeLike dtype);
 // Up to an integer tensor, ops::shape(x)[1]: of its dtype.
 Tensor arange(const Tensor& stop);
 Tensor arange(Number start, const Tensor& stop, Number step = 1);
@@ -77,7 +78,10 @@ inline Tensor arange(Number start, const ArangeOptions& o) {
 struct LinspaceOptions {
   FieldNamesOnly names_only = {};
   std::int64_t num = 50;
+  bool endpoint = true;
+  keras::DTypeArg dtype = {};  // default: that of the bounds, float32 of numbers
 };
+Tensor linspace(const Tensor& start, const Tensor& stop, const LinspaceOptions& o);
 // Of numbers, or of tensors.
 template <typename A, typename B>
 Tensor linspace(const A& start, const B& stop, const LinspaceOptions& o) {
@@ -88,7 +92,7 @@ Tensor linspace(const A& start, const B& stop, const LinspaceOptions& o) {
       return bound;
     }
   };
-  return linspace(tensor(start), tensor(stop), o.num);
+  return linspace(tensor(start), tensor(stop), o);
 }
 struct FullKeywords {
   FieldNamesOnly names_only = {};
@@ -110,7 +114,15 @@ Tensor array(const Operand& x, const OpArgument& dtype = nullptr) {
 inline Tensor array(const Operand& x, const DtypeOptions& o) { return convert_to_tensor(x, o.dtype); }
 // Ones on and below the k-th diagonal.
 Tensor tri(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, std::int64_t k = 0,
-           DType dtype = DType::kFloat32);
+           DTypeLike dtype = DType::kFloat32);
+struct EyeOptions {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> M = std::nullopt;  // columns
+  std::int64_t k = 0;                            // the diagonal of ones (eye), or the last one (tri)
+  keras::DTypeArg dtype = DType::kFloat32;
+};
+Tensor eye(std::int64_t N, const EyeOptions& o);
+Tensor tri(std::int64_t N, const EyeOptions& o);
 // The grids of coordinates of vectors.
 struct MeshgridOptions {
   FieldNamesOnly names_only = {};
@@ -131,7 +143,7 @@ Tensor multi_hot(const Tensor& inputs, const MultiHotOptions& o);
 inline Tensor multi_hot(const Tensor& inputs, std::int64_t num_classes) {
   return multi_hot(inputs, MultiHotOptions{{}, num_classes});
 }
-Tensor identity(std::int64_t n, DType dtype = DType::kFloat32);
+Tensor identity(std::int64_t n, DTypeLike dtype = DType::kFloat32);
 
 inline Tensor abs(const Operand& x) { return internal::run("Absolute", {x}, {}); }
 template <int = 0>

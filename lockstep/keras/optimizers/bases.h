@@ -69,6 +69,43 @@ LOCKSTEP_BASE(Ftrl, FtrlOptions)
 LOCKSTEP_BASE(Lion, LionOptions)
 LOCKSTEP_BASE(Adafactor, AdafactorOptions)
 LOCKSTEP_BASE(Muon, MuonOptions)
+LOCKSTEP_BASE(ScheduleFreeAdamW, ScheduleFreeAdamWOptions)
 #undef LOCKSTEP_BASE
+
+// Keeps its own variables, the scale and the number of good steps; everything else is the inner optimizer's.
+class LossScaleOptimizer : public Optimizer {
+ public:
+  // Throws InvalidArgument without an inner optimizer, and where that is a LossScaleOptimizer.
+  explicit LossScaleOptimizer(OptimizerPtr inner, LossScaleOptions options = {});
+  explicit LossScaleOptimizer(const LossScaleOptions& options) : LossScaleOptimizer(options.inner_optimizer, options) {}
+  template <std::same_as<keras::detail::ConfigOnly> Config>
+  explicit LossScaleOptimizer(const Config& config) : LossScaleOptimizer(options_of(config.config)) {}
+
+  void build(const Variables& variables) override;
+  void apply_aggregated(Tensors gradients, const Variables& variables = {}) override;
+  Tensor scale_loss(const Tensor& loss) const override;
+  OptimizerPtr inner_optimizer() const override { return inner_; }
+  VariablePtr dynamic_scale() const override { return dynamic_scale_; }
+  VariablePtr step_counter() const override { return step_counter_; }
+  void finalize_variable_values(const Variables& variables = {}) override;
+  void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {}) override;
+  std::int64_t iterations() const override { return inner_->iterations(); }
+  const VariablePtr& iterations_variable() const override { return inner_->iterations_variable(); }
+  void set_keras2_rules(bool keras2) override { inner_->set_keras2_rules(keras2); }
+  float learning_rate() const override { return inner_->learning_rate(); }
+  void set_learning_rate(double value) override { inner_->set_learning_rate(value); }
+  bool has_fixed_learning_rate() const override { return inner_->has_fixed_learning_rate(); }
+  Variables variables() const override;
+  Json get_config() const override;
+
+ private:
+  static LossScaleOptions options_of(const Json& config);
+  void update(Step&) override {}
+  void set_state(std::int64_t good_steps, float scale);
+
+  OptimizerPtr inner_;
+  LossScaleOptions options_;
+  VariablePtr step_counter_, dynamic_scale_;
+};
 
 }  // namespace lockstep::optimizers

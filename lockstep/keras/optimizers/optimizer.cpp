@@ -198,6 +198,12 @@ bool Optimizer::has_own_apply() const {
 }
 
 OptimizerPtr Optimizer::inner_optimizer() const { return nullptr; }
+VariablePtr Optimizer::dynamic_scale() const {
+  throw_invalid_argument(name() + ": only a LossScaleOptimizer has a dynamic_scale");
+}
+VariablePtr Optimizer::step_counter() const {
+  throw_invalid_argument(name() + ": only a LossScaleOptimizer has a step_counter");
+}
 std::vector<OptimizerPtr> Optimizer::optimizers() const { return {}; }
 
 void Optimizer::apply_gradients(const GradientsAndVariables& pairs) {

@@ -165,6 +165,10 @@ class Optimizer {
   virtual void set_learning_rate(double value);
   // The inner optimizer of a LossScaleOptimizer; null for others.
   virtual OptimizerPtr inner_optimizer() const;
+  // Of a LossScaleOptimizer: the factor of losses, and the number of good steps since it changed. Throw InvalidArgument
+  // for others.
+  virtual VariablePtr dynamic_scale() const;
+  virtual VariablePtr step_counter() const;
   // Those of a MultiOptimizer; none for others.
   virtual std::vector<OptimizerPtr> optimizers() const;
   // The factor by which losses are multiplied and gradients divided; none: 1.
@@ -290,6 +294,9 @@ class OptimizerPtr : public keras::Handle<Optimizer> {
   void set_learning_rate(double value) const { object().set_learning_rate(value); }
   std::int64_t iterations() const { return object().iterations(); }
   Tensor scale_loss(const Tensor& loss) const { return object().scale_loss(loss); }
+  OptimizerPtr inner_optimizer() const { return object().inner_optimizer(); }
+  VariablePtr dynamic_scale() const { return object().dynamic_scale(); }
+  VariablePtr step_counter() const { return object().step_counter(); }
   Variables variables() const { return object().variables(); }
   void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {}) const {
     object().exclude_from_weight_decay(variables, names);

@@ -172,6 +172,7 @@ LOCKSTEP_OPTIMIZER_BY_RATE(Ftrl, FtrlOptions)
 LOCKSTEP_OPTIMIZER_BY_RATE(Lion, LionOptions)
 LOCKSTEP_OPTIMIZER_BY_RATE(Adafactor, AdafactorOptions)
 LOCKSTEP_OPTIMIZER_BY_RATE(Muon, MuonOptions)
+LOCKSTEP_OPTIMIZER_BY_RATE(ScheduleFreeAdamW, ScheduleFreeAdamWOptions)
 #undef LOCKSTEP_OPTIMIZER_BY_RATE
 
 }  // namespace lockstep::optimizers

@@ -11,6 +11,7 @@
 #include "lockstep/keras/losses/loss.h"
 #include "lockstep/keras/metrics/metric.h"
 #include "lockstep/keras/optimizers/optimizer.h"
+#include "lockstep/tensor/none.h"
 
 namespace lockstep::keras {
 
@@ -20,6 +21,8 @@ template <typename Arg>
 class ArgTree {
  public:
   ArgTree() = default;
+  ArgTree(NoneType) {}
+  ArgTree(std::nullopt_t) {}
   template <typename U>
   requires(std::is_convertible_v<U, Arg> && !std::is_same_v<std::remove_cvref_t<U>, ArgTree> &&
            !std::is_same_v<std::remove_cvref_t<U>, Json>) ArgTree(U&& leaf)

@@ -40,12 +40,11 @@ Predictions Model::predict(const Structure& x, PredictOptions options) const {
 Predictions Model::predict(const BatchedData& data, PredictOptions options) const {
   return trainer().predict(data, std::move(options));
 }
-Results Model::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight,
-                              const std::map<std::int64_t, double>& class_weight) const {
-  return trainer().train_on_batch(x, y, sample_weight, class_weight);
+Results Model::train_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const {
+  return trainer().train_on_batch(x, y, options.sample_weight, options.class_weight);
 }
-Results Model::test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) const {
-  return trainer().test_on_batch(x, y, sample_weight);
+Results Model::test_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const {
+  return trainer().test_on_batch(x, y, options.sample_weight);
 }
 Predictions Model::predict_on_batch(const Structure& x) const { return trainer().predict_on_batch(x); }
 std::vector<std::string> Model::metrics_names() const { return trainer().metrics_names(); }

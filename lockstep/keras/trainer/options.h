@@ -29,6 +29,7 @@ struct ValidationArrays {
 class ValidationData {
  public:
   ValidationData() = default;
+  ValidationData(std::nullopt_t) {}
   ValidationData(ValidationArrays arrays);
   template <typename T>
   requires std::is_constructible_v<BatchedData, T&&> &&
@@ -72,6 +73,7 @@ class ValidationFreq {
 class ClassWeight : public std::map<std::int64_t, double> {
  public:
   using map::map;
+  ClassWeight(std::nullopt_t) {}
   template <std::integral Class, typename Weight>
   ClassWeight(const std::map<Class, Weight>& weights) : map(weights.begin(), weights.end()) {}
 };
@@ -112,6 +114,14 @@ struct EvaluateOptions {
   std::optional<std::int64_t> steps = {};
   CallbackArgs callbacks = {};
   bool return_dict = false;  // Results are a list and a dict in any case
+};
+
+// Of train_on_batch and test_on_batch.
+struct BatchOptions {
+  FieldNamesOnly names_only = {};
+  Structure sample_weight = {};
+  ClassWeight class_weight = {};  // of train_on_batch
+  bool return_dict = false;       // Results are a list and a dict in any case
 };
 
 struct PredictOptions {

@@ -1,0 +1,27 @@
+// Python's None.
+#pragma once
+
+#include <concepts>
+#include <optional>
+
+#include "lockstep/tensor/structure.h"
+
+namespace lockstep {
+
+// None where an argument may be None: an undefined tensor or structure, or what std::nullopt stands for.
+//
+//   attention(x, x, {.attention_mask = ls::None});
+//   model.fit(x, y, {.batch_size = ls::None});
+struct NoneType {
+  operator Tensor() const { return {}; }
+  template <typename T>
+  requires(!std::same_as<T, Tensor> && std::constructible_from<T, std::nullopt_t>) operator T() const {
+    return T(std::nullopt);
+  }
+  // mask == ls::None in Python is `mask is None`.
+  friend bool operator==(const Tensor& x, NoneType) { return !x.defined(); }
+  friend bool operator==(const Nested<Tensor>& x, NoneType) { return !x.defined(); }
+};
+inline constexpr NoneType None = {};
+
+}  // namespace lockstep
