@@ -4,6 +4,7 @@
 #include "lockstep/applications/architectures.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/version.h"
 #include "lockstep/base/zip.h"
 #include "lockstep/collectives/together.h"
 #include "lockstep/data/data.h"

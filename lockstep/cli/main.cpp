@@ -18,6 +18,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/base/version.h"
 #include "lockstep/cli/command_table_internal.h"
 #include "lockstep/cli/engine_loader_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
@@ -95,7 +96,7 @@ int run(std::vector<std::string> given) {
     return 0;
   }
   if (name == "--version") {
-    fmt::print("lockstep {}\n", LOCKSTEP_VERSION);
+    fmt::print("lockstep {}\n", version());
     return 0;
   }
   const Command* const command = find_command(commands, name == "help" ? given.front() : name);

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/version.h"
 #include "lockstep/collectives/health_internal.h"
 #include "lockstep/collectives/messages_internal.h"
 
@@ -73,7 +74,7 @@ std::string hello_key(int rank) { return "hello/" + std::to_string(rank); }
 // Rank 0's part: waits for all registrations, compares them, and publishes the start of the job or the error.
 void lead_rendezvous(JobStore& store, const JobOptions& options, StartupDeadline& deadline) {
   const int size = static_cast<int>(options.names.size());
-  const Registration own{LOCKSTEP_VERSION, options.names};
+  const Registration own{std::string(version()), options.names};
   Fault fault{Code::kInvalidArgument, ""};
   std::vector<bool> here(options.names.size(), false);
   std::vector<std::string> missing;
@@ -123,7 +124,7 @@ bool register_worker(JobStore& store, const JobOptions& options, StartupDeadline
     return false;
   }
   HealthMonitor::announce(store, options.rank);
-  if (!store.set_once(hello_key(options.rank), Registration{LOCKSTEP_VERSION, options.names}.text())) {
+  if (!store.set_once(hello_key(options.rank), Registration{std::string(version()), options.names}.text())) {
     throw_unavailable(fmt::format("{} was started twice at the same time; start it once", name));
   }
   while (!store.has(kGo)) {

@@ -2,16 +2,13 @@
 #include <cmath>
 #include <thread>
 
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/shared_memory_limit_internal.h"
-#include "lockstep/tensor/aten_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -403,16 +400,19 @@ TEST(MaxPoolWithArgmax, KeepsTheDtypeAndHasAGradient) {
   const Attrs attrs{{"ksize", std::vector<std::int64_t>{1, 2, 2, 1}},
                     {"strides", std::vector<std::int64_t>{1, 1, 1, 1}},
                     {"padding", std::string("SAME")}};
-  const at::Tensor values = at::tensor({1 + 0x1p-40, 1.0, 1 + 0x1p-41, 3.0, -5.0, 2.0, 0.5, 7.0, 7.0}, at::kDouble)
-                                .view({1, 3, 3, 1})
-                                .requires_grad_();
-  const at::AutoGradMode recording(true);
-  const Tensors pooled = call("MaxPoolWithArgmax", {wrap(values)}, attrs);
-  EXPECT_EQ(wrap(aten(pooled[0]).detach()).to_vector<double>(), (std::vector<double>{3, 2, 2, 7, 7, 7, 7, 7, 7}));
+  const auto image = [](const std::vector<double>& values) {
+    const auto side = static_cast<std::int64_t>(std::sqrt(values.size()));
+    return Tensor::from_vector(values, Shape{1, side, side, 1});
+  };
+  const Tensor values = make_leaf(image({1 + 0x1p-40, 1.0, 1 + 0x1p-41, 3.0, -5.0, 2.0, 0.5, 7.0, 7.0}));
+  set_grad_enabled(true);
+  const Tensors pooled = call("MaxPoolWithArgmax", {values}, attrs);
+  const Tensors gradient = grad({pooled[0]}, {values}, {image({1, 2, 3, 4, 5, 6, 7, 8, 9})}, false, false);
+  set_grad_enabled(false);
+  EXPECT_EQ(detach(pooled[0]).to_vector<double>(), (std::vector<double>{3, 2, 2, 7, 7, 7, 7, 7, 7}));
   EXPECT_EQ(pooled[1].to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 5, 5, 7, 7, 8, 7, 7, 8}));
-  (aten(pooled[0]) * at::arange(1, 10, at::kDouble).view({1, 3, 3, 1})).sum().backward();
-  EXPECT_EQ(wrap(values.grad()).to_vector<double>(), (std::vector<double>{0, 0, 0, 1, 0, 5, 0, 24, 15}));
-  const Tensor close = wrap(at::tensor({1.0, 1 + 0x1p-40, 1.0, 1.0}, at::kDouble).view({1, 2, 2, 1}));
+  EXPECT_EQ(gradient[0].to_vector<double>(), (std::vector<double>{0, 0, 0, 1, 0, 5, 0, 24, 15}));
+  const Tensor close = image({1.0, 1 + 0x1p-40, 1.0, 1.0});
   EXPECT_EQ(call("MaxPoolWithArgmax", {close}, attrs)[0].to_vector<double>()[0], 1 + 0x1p-40);
   const std::int64_t big = std::int64_t{1} << 62;
   const Tensor n = ints64({big + 1, big, -big, 5});

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 

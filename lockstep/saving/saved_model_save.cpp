@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/version.h"
 #include "lockstep/collectives/together.h"
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/op_versions_internal.h"
@@ -36,7 +37,7 @@ tensorflow::SavedModel describe(const Export& exported) {
   info->add_tags("serve");
   for (const std::string& tag : exported.options().extra_tags) info->add_tags(tag);
   info->set_tensorflow_version(kTensorFlowVersion);
-  info->set_tensorflow_git_version("lockstep " LOCKSTEP_VERSION);
+  info->set_tensorflow_git_version(fmt::format("lockstep {}", version()));
   info->set_stripped_default_attrs(true);
   for (const auto& [name, alias] : exported.options().function_aliases) {
     (*info->mutable_function_aliases())[name] = alias;
