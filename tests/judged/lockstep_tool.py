@@ -142,6 +142,8 @@ def assert_close(ours, theirs, rtol=1e-5, what="", atol=0.0):
     if theirs.dtype.kind in "biu":
         assert (ours == theirs).all(), f"{what}: {np.sum(ours != theirs)} of {theirs.size} elements differ"
         return
+    if theirs.dtype.kind == "c":
+        ours, theirs = (np.stack([values.real, values.imag], -1) for values in (ours, theirs))
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     finite = np.isfinite(b)
     assert (np.isfinite(a) == finite).all() and np.array_equal(a[~finite], b[~finite], equal_nan=True), \
