@@ -164,6 +164,14 @@ void frozen_graph(Bytes bytes) {
   formats::read_frozen_graph_info("input.pb", files);
 }
 
+// A graph, a MetaGraph or a SavedModel in protobuf's text format.
+void graph_text(Bytes bytes) {
+  MemoryFiles files({{"input.pbtxt", bytes}, {"input/saved_model.pbtxt", bytes}});
+  attempt([&] { formats::read_frozen_graph_info("input.pbtxt", files); });
+  attempt([&] { formats::read_meta_graph_info("input.pbtxt", files); });
+  formats::read_saved_model_info("input", files);
+}
+
 void checkpoint_state(Bytes bytes) {
   MemoryFiles files({{"input/checkpoint", bytes}});
   formats::read_checkpoint_state("input", formats::kCheckpointStateFile, files);
@@ -220,6 +228,7 @@ constexpr Named kReaders[] = {
     {"bundle", bundle},
     {"saved_model", saved_model},
     {"frozen_graph", frozen_graph},
+    {"graph_text", graph_text},
     {"checkpoint_state", checkpoint_state},
     {"idx", idx},
     {"records", records},

@@ -19,6 +19,8 @@ import keras
 import numpy as np
 import safetensors.numpy
 import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 root = pathlib.Path(sys.argv[1])
@@ -97,8 +99,16 @@ for meta in saved.meta_graphs:
     meta.graph_def.ClearField("library")
     del meta.graph_def.node[3:]
 place("saved_model", "small.pb").write_bytes(saved.SerializeToString())
+# The same in text, without what makes it long.
+graph = graph_pb2.GraphDef.FromString(place("frozen_graph", "a.pb").read_bytes())
+place("graph_text", "graph").write_text(f"# a comment\n{text_format.MessageToString(graph)}")
+meta = saved.meta_graphs[0]
+meta.object_graph_def.Clear()
+meta.collection_def["names"].bytes_list.value.append(b"\0\xff\n")
+place("graph_text", "meta_graph").write_text(text_format.MessageToString(meta))
+place("graph_text", "saved_model").write_text(text_format.MessageToString(saved, as_one_line=True))
 
-for reader in ("hdf5", "keras_archive", "keras_h5", "npy", "npz", "saved_model", "frozen_graph"):
+for reader in ("hdf5", "keras_archive", "keras_h5", "npy", "npz", "saved_model", "frozen_graph", "graph_text"):
     for path in (root / reader).iterdir():
         place("audit", f"{reader}-{path.name}").write_bytes(path.read_bytes())
 place("json", "config").write_text(model.to_json())

@@ -2,13 +2,16 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/graph_files_internal.h"
+#include "lockstep/formats/idx.h"
 #include "lockstep/formats/keras_archive.h"
 #include "lockstep/formats/keras_config.h"
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/npy.h"
+#include "lockstep/formats/record_file_internal.h"
 #include "lockstep/formats/safetensors.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/io/inflate_internal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,13 +34,44 @@ class NamesOnly final : public formats::TensorReader {
 // One array as a listing of one.
 class OneTensor final : public formats::TensorReader {
  public:
-  explicit OneTensor(const std::string& path)
-      : data_(formats::read_npy(path)), infos_{{"array", data_.dtype, data_.shape}} {}
+  explicit OneTensor(formats::TensorData data) : data_(std::move(data)), infos_{{"array", data_.dtype, data_.shape}} {}
   const std::vector<formats::TensorInfo>& list() const override { return infos_; }
   formats::TensorData read(const std::string&) const override { return data_; }
 
  private:
   formats::TensorData data_;
+  std::vector<formats::TensorInfo> infos_;
+};
+
+// The records of a TFRecord file as one tensor of strings. The constructor reads and checks all of them.
+class Records final : public formats::TensorReader {
+ public:
+  explicit Records(std::string path) : path_(std::move(path)) {
+    std::int64_t count = 0;
+    formats::RecordReader reader = open();
+    while (reader.next()) ++count;
+    infos_ = {{"records", DType::kString, Shape{count}}};
+  }
+  const std::vector<formats::TensorInfo>& list() const override { return infos_; }
+  formats::TensorData read(const std::string&) const override {
+    std::vector<std::string> records;
+    formats::RecordReader reader = open();
+    while (auto record = reader.next()) records.push_back(std::move(*record));
+    formats::TensorData data;
+    data.dtype = DType::kString;
+    data.shape = Shape{static_cast<std::int64_t>(records.size())};
+    data.strings = std::move(records);
+    return data;
+  }
+
+ private:
+  formats::RecordReader open() const {
+    const bool gzipped = io::looks_like_gzip(io::posix_file_system().map(path_)->bytes());
+    return {path_, formats::RecordFormat::kTFRecord,
+            gzipped ? formats::RecordCompression::kGzip : formats::RecordCompression::kNone};
+  }
+
+  std::string path_;
   std::vector<formats::TensorInfo> infos_;
 };
 
@@ -116,7 +150,9 @@ Artifact open_artifact(const std::string& path) {
     case Kind::kMetaGraph: open_meta_graph(artifact); break;
     case Kind::kTfCheckpoint: artifact.tensors = std::make_shared<formats::BundleReader>(artifact.path); break;
     case Kind::kSafetensors: artifact.tensors = std::make_shared<formats::SafetensorsReader>(artifact.path); break;
-    case Kind::kNpy: artifact.tensors = std::make_shared<OneTensor>(artifact.path); break;
+    case Kind::kNpy: artifact.tensors = std::make_shared<OneTensor>(formats::read_npy(artifact.path)); break;
+    case Kind::kIdx: artifact.tensors = std::make_shared<OneTensor>(formats::read_idx(artifact.path)); break;
+    case Kind::kTFRecord: artifact.tensors = std::make_shared<Records>(artifact.path); break;
     case Kind::kKerasConfig:
       artifact.config = formats::read_keras_config(artifact.path);
       artifact.version = "Keras " + formats::version_of_keras_config(artifact.config);

@@ -13,6 +13,7 @@
 #include "lockstep/data/fashion_mnist.h"
 #include "lockstep/distribute/cluster_resolver.h"
 #include "lockstep/formats/detect.h"
+#include "lockstep/formats/idx.h"
 #include "lockstep/formats/npy.h"
 #include "lockstep/keras/callbacks/progress_bar_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
@@ -85,9 +86,10 @@ NamedTensors read_arrays(const std::string& path, bool floats_to_float32) {
   };
   const formats::Detected found = formats::detect(path);
   if (found.kind == formats::Kind::kNpy) return {{"arr_0", convert(formats::read_npy(path))}};
+  if (found.kind == formats::Kind::kIdx) return {{"arr_0", convert(formats::read_idx(path))}};
   if (found.kind != formats::Kind::kNpz) {
     throw_invalid_argument(
-        fmt::format("{} is a {} file; arrays come as .npy or .npz", path, formats::kind_name(found.kind)));
+        fmt::format("{} is a {} file; arrays come as .npy, .npz or IDX", path, formats::kind_name(found.kind)));
   }
   const formats::NpzReader reader(path);
   NamedTensors arrays;

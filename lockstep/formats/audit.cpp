@@ -189,6 +189,8 @@ AuditReport audit(const std::string& path, io::FileSystem& files) {
     case Kind::kNpy: audit_npy(auditor, files.map(found.path)->bytes(), io::base_name(found.path)); break;
     case Kind::kKerasConfig: auditor.config(read_keras_config(found.path, files), io::base_name(found.path)); break;
     case Kind::kTfCheckpoint:
+    case Kind::kIdx:
+    case Kind::kTFRecord:
     case Kind::kSafetensors: break;  // names, numbers and texts only
   }
   return report;

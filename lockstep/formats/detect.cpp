@@ -1,6 +1,8 @@
 #include "lockstep/formats/detect.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -8,11 +10,14 @@
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/hdf5_reader.h"
+#include "lockstep/formats/idx.h"
 #include "lockstep/formats/npy.h"
+#include "lockstep/formats/record_file_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/formats/tensor_table_internal.h"
 #include "lockstep/formats/varint_internal.h"
 #include "lockstep/io/bytes_internal.h"
+#include "lockstep/io/inflate_internal.h"
 #include "lockstep/io/paths_internal.h"
 #include "lockstep/io/zip.h"
 
@@ -21,7 +26,7 @@ namespace {
 
 constexpr std::string_view kKnown =
     "known are .keras, .h5, SavedModel folders, GraphDefs (.pb, .pbtxt), MetaGraphDefs (.meta), "
-    "TensorFlow checkpoints, safetensors, npy and npz";
+    "TensorFlow checkpoints, safetensors, npy, npz, IDX and TFRecord";
 constexpr std::string_view kIndexSuffix = ".index";
 
 Detected detect_folder(const std::string& path, io::FileSystem& files) {
@@ -73,6 +78,16 @@ Kind detect_hdf5(std::span<const std::byte> bytes, const std::string& path) {
 bool looks_like_safetensors(std::span<const std::byte> bytes) {
   const auto size = io::load_le<std::uint64_t>(bytes, 0);
   return size && *size >= 2 && *size <= bytes.size() - 8 && bytes[8] == std::byte{'{'};
+}
+
+// Files of data, which may be gzipped.
+std::optional<Kind> detect_data(std::span<const std::byte> bytes, const std::string& path) {
+  constexpr std::size_t kHead = 16;
+  std::array<std::byte, kHead> plain;
+  if (io::looks_like_gzip(bytes)) bytes = io::inflate_head(plain, bytes, io::Deflate::kGzip, path);
+  if (looks_like_idx(bytes)) return Kind::kIdx;
+  if (looks_like_tfrecord(bytes)) return Kind::kTFRecord;
+  return std::nullopt;
 }
 
 constexpr int kHeadFields = 64;  // of a message, that are looked at
@@ -159,7 +174,7 @@ std::string_view known_mistake(std::span<const std::byte> bytes) {
     return "an HTML page, not a model: download the file itself";
   if (text.substr(0, 8).ends_with("TFL3"))
     return "a TensorFlow Lite model, which is not supported; give the model that it was made from";
-  if (text.starts_with("\x1f\x8b")) return "gzip data; unpack it first";
+  if (io::looks_like_gzip(bytes)) return "gzip data; unpack it first";
   if (text.substr(0, 262).ends_with("ustar")) return "a tar archive; unpack it first";
   if (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
     return "pickled Python data, which is never read, because reading it runs code";
@@ -183,6 +198,8 @@ std::string_view kind_name(Kind kind) noexcept {
     case Kind::kSafetensors: return "safetensors";
     case Kind::kNpy: return "npy";
     case Kind::kNpz: return "npz";
+    case Kind::kIdx: return "idx";
+    case Kind::kTFRecord: return "tfrecord";
     case Kind::kKerasConfig: return "keras_config";
   }
   return "unknown";
@@ -205,6 +222,7 @@ Detected detect(const std::string& path, io::FileSystem& files) {
     return {Kind::kTfCheckpoint, path.substr(0, path.size() - kIndexSuffix.size())};
   }
   if (looks_like_safetensors(bytes)) return {Kind::kSafetensors, path};
+  if (const auto kind = detect_data(bytes, path)) return {*kind, path};
   if (looks_like_graph_text(bytes)) return {Kind::kFrozenGraph, path};
   if (looks_like_meta_graph_text(bytes) || looks_like_meta_graph(bytes)) return {Kind::kMetaGraph, path};
   if (looks_like_keras_config(bytes)) return {Kind::kKerasConfig, path};

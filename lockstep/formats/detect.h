@@ -19,11 +19,13 @@ enum class Kind {
   kSafetensors,
   kNpy,
   kNpz,
+  kIdx,          // an array as MNIST has it, plain or gzipped
+  kTFRecord,     // plain or gzipped
   kKerasConfig,  // the architecture of a model in JSON or YAML
 };
 
 // "keras", "h5", "weights_h5", "saved_model", "graph_def", "meta_graph", "tf_checkpoint", "safetensors", "npy",
-// "npz", "keras_config".
+// "npz", "idx", "tfrecord", "keras_config".
 std::string_view kind_name(Kind kind) noexcept;
 
 struct Detected {

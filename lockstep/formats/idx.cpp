@@ -12,8 +12,6 @@ namespace lockstep::formats {
 namespace {
 
 // file     0 u8 | 0 u8 | type u8 | rank u8 | dimension u32 big-endian* | elements big-endian
-constexpr std::uint16_t kGzipMagic = 0x8B1F;
-
 DType type_of(unsigned code) {
   switch (code) {
     case 0x08: return DType::kUInt8;
@@ -26,20 +24,31 @@ DType type_of(unsigned code) {
   }
 }
 
+// Of the first four bytes; the dtype is kInvalid where they are those of another format.
+struct Magic {
+  DType dtype;
+  std::size_t rank;
+};
+
+Magic magic_of(std::span<const std::byte> bytes) {
+  const auto magic = io::load_le<std::uint32_t>(bytes, 0).value_or(1);
+  return {(magic & 0xFFFF) == 0 ? type_of((magic >> 16) & 0xFF) : DType::kInvalid, magic >> 24};
+}
+
 }  // namespace
+
+bool looks_like_idx(std::span<const std::byte> bytes) { return magic_of(bytes).dtype != DType::kInvalid; }
 
 TensorData read_idx(const std::string& path, io::FileSystem& files) {
   const auto file = files.map(path);
   auto bytes = file->bytes();
   std::string plain;
-  if (io::load_le<std::uint16_t>(bytes, 0) == kGzipMagic) {
+  if (io::looks_like_gzip(bytes)) {
     plain = io::inflate_file(bytes, io::Deflate::kGzip, path);
     bytes = io::as_bytes(plain);
   }
-  const auto magic = io::load_le<std::uint32_t>(bytes, 0).value_or(1);
-  const DType dtype = type_of((magic >> 16) & 0xFF);
-  const std::size_t rank = magic >> 24;
-  if ((magic & 0xFFFF) != 0 || dtype == DType::kInvalid || bytes.size() < 4 + 4 * rank) {
+  const auto [dtype, rank] = magic_of(bytes);
+  if (dtype == DType::kInvalid || bytes.size() < 4 + 4 * rank) {
     throw_data_loss(fmt::format("{}: not an IDX file (bad magic or cut short)", path));
   }
   Shape shape;

@@ -17,6 +17,13 @@ constexpr std::size_t kChecksum = 4;
 
 }  // namespace
 
+// Compares the checksum also where fuzz targets take any for the right one: there every file would be records.
+bool looks_like_tfrecord(std::span<const std::byte> bytes) {
+  constexpr std::size_t kLength = sizeof(std::uint64_t);
+  return bytes.size() >= kHeader &&
+         io::load_le<std::uint32_t>(bytes, kLength) == io::mask_crc(io::crc32c(bytes.first(kLength)));
+}
+
 RecordReader::RecordReader(std::string path, RecordFormat format, RecordCompression compression, io::FileSystem& files)
     : path_(std::move(path)), format_(format), file_(files.map(path_)) {
   text_ = io::as_text(file_->bytes());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ enum class RecordCompression { kNone, kGzip, kZlib };
 
 // A record as a TFRecord file has it: length and bytes, each with its checksum.
 std::string tfrecord(std::string_view bytes);
+
+// Whether `bytes`, unpacked, begin with the length of a record and its checksum.
+bool looks_like_tfrecord(std::span<const std::byte> bytes);
 
 // A compressed file is decompressed as a whole by the constructor, which throws DataLoss for a damaged one and
 // ResourceExhausted for a decompression bomb.

@@ -14,6 +14,7 @@
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/npy.h"
+#include "lockstep/formats/record_file_internal.h"
 #include "lockstep/formats/safetensors.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/formats/tensor_table_internal.h"
@@ -236,6 +237,22 @@ TEST_F(FormatsTest, NpyAndNpz) {
     const NpzReader damaged(at("b.npz"));
     for (const auto& info : damaged.list()) damaged.read(info.name);
   });
+}
+
+// Gzipped ones: test_bad_input.py.
+TEST_F(FormatsTest, FilesOfDataAreRecognised) {
+  const auto kind_of = [&](const std::string& content) {
+    std::ofstream(at("data"), std::ios::binary) << content;
+    return detect(at("data")).kind;
+  };
+  const std::string idx("\0\0\x08\x01\0\0\0\x04\1\2\3\4", 12);
+  EXPECT_EQ(kind_of(idx), Kind::kIdx);
+  EXPECT_EQ(kind_of(idx.substr(0, 5)), Kind::kIdx);
+  std::string records = tfrecord("one") + tfrecord("");
+  EXPECT_EQ(kind_of(records), Kind::kTFRecord);
+  EXPECT_EQ(kind_of(records.substr(0, 14)), Kind::kTFRecord);
+  records[0] ^= 1;
+  EXPECT_THROW(kind_of(records), Error);
 }
 
 TEST_F(FormatsTest, Safetensors) {

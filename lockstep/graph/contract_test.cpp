@@ -50,6 +50,15 @@ TEST(GraphContract, InputsHaveTheDeclaredDtypes) {
   expect_error(g, {"few"}, "AddV2 takes 2 inputs, 1 given [node 'few'");
 }
 
+// Also those of operations that the executor runs itself.
+TEST(GraphContract, InputsHaveTheDeclaredRanks) {
+  Builder g;
+  g.constant("indices", Tensor::from_vector(std::vector<std::int64_t>{2, 3}));
+  g.constant("values", Tensor::zeros(Shape{2}));
+  g("map", "AddSparseToTensorsMap", {"indices", "values", "indices"}, kFloatType);
+  expect_error(g, {"map"}, "AddSparseToTensorsMap: input 'sparse_indices' has shape (2,), expected 2 axes [node 'map'");
+}
+
 TEST(GraphContract, OutputNumbersAreBounded) {
   Builder g;
   g.constant("x", Tensor::scalar(1.0f));

@@ -73,7 +73,8 @@ void check_once(Step& step, const std::string& what) {
   }
 }
 
-// The half that each run checks. A executor operation reads references to V1 variables itself.
+// The half that each run checks; for operations of the op table run_kernel() checks the shapes. An executor operation
+// reads references to V1 variables itself.
 void check_inputs(const Step& step, const Tensors& inputs) {
   for (std::size_t i = 0; i < step.input_types.size(); ++i) {
     const DType found = inputs[i].defined() ? inputs[i].dtype() : DType::kInvalid;
@@ -82,6 +83,7 @@ void check_inputs(const Step& step, const Tensors& inputs) {
                                        found == DType::kInvalid ? "missing" : dtype_name(found),
                                        dtype_name(step.input_types[i])));
   }
+  if (step.executor_op && step.op) ops::check_shapes(*step.op->signature, inputs, step.attrs);
 }
 
 }  // namespace

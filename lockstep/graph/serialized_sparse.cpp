@@ -55,6 +55,12 @@ void check(bool fits) {
     throw_invalid_argument("a sparse tensor needs int64 indices [n, rank], n values and an int64 shape [rank]");
 }
 
+void check_extents(const Ints& shape) {
+  for (const std::int64_t extent : shape) {
+    if (extent < 0) throw_invalid_argument(fmt::format("the shape of a sparse tensor has the extent {}", extent));
+  }
+}
+
 Sparse sparse_of(const Tensor& indices, const Tensor& values, const Tensor& shape) {
   check(indices.dtype() == DType::kInt64 && indices.rank() == 2 && shape.dtype() == DType::kInt64 && shape.rank() == 1);
   check(values.rank() == 1 && values.dim(0) == indices.dim(0) && indices.dim(1) == shape.dim(0));
@@ -84,6 +90,12 @@ std::vector<std::array<Tensor, kParts>> rows_of(const Tensors& inputs, RunContex
   const Sparse all = sparse_of(inputs[0], inputs[1], inputs[2]);
   const std::size_t rank = all.shape.size();
   if (rank < 2) throw_invalid_argument("the rank of the sparse tensor must be at least 2");
+  check_extents(all.shape);
+  for (std::size_t i = 0; i < all.indices.size(); ++i) {
+    const std::int64_t index = all.indices[i], extent = all.shape[i % rank];
+    if (index < 0 || index >= extent)
+      throw_invalid_argument(fmt::format("index {} of the sparse tensor is outside of its extent {}", index, extent));
+  }
   const std::int64_t rows = all.shape[0], count = inputs[1].dim(0);
   const Tensor shape = int64s(Ints(all.shape.begin() + 1, all.shape.end()), Shape{static_cast<std::int64_t>(rank) - 1});
   std::vector<std::array<Tensor, kParts>> out;
@@ -205,7 +217,7 @@ SparseTensors& map_of(const Step& step, RunContext& context) {
 }
 
 Tensors add_sparse(const Step& step, const Tensors& inputs, RunContext& context) {
-  sparse_of(inputs[0], inputs[1], inputs[2]);
+  check_extents(sparse_of(inputs[0], inputs[1], inputs[2]).shape);
   return {Tensor::scalar(map_of(step, context).put({inputs[0], inputs[1], inputs[2]}))};
 }
 

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/budget_internal.h"
+#include "lockstep/io/file_system.h"
 
 namespace lockstep::io {
 namespace {
@@ -73,6 +74,17 @@ std::optional<Inflated> inflate_into(std::span<std::byte> target, std::span<cons
     if (status != Z_OK || (rest.size() == room && in.size() == left)) return std::nullopt;
     if (!out.empty()) out = rest;
   }
+}
+
+bool looks_like_gzip(std::span<const std::byte> bytes) { return as_text(bytes).starts_with("\x1f\x8b"); }
+
+std::span<const std::byte> inflate_head(std::span<std::byte> target, std::span<const std::byte> stored, Deflate kind,
+                                        std::string_view what) {
+  Inflater inflater(kind, what);
+  auto out = target;
+  while (!out.empty() && !stored.empty() && inflater.step(stored, out) == Z_OK) {
+  }
+  return target.first(target.size() - out.size());
 }
 
 std::string inflate_file(std::span<const std::byte> stored, Deflate kind, std::string_view what) {

@@ -22,6 +22,13 @@ struct Inflated {
 std::optional<Inflated> inflate_into(std::span<std::byte> target, std::span<const std::byte> stored, Deflate kind,
                                      std::string_view what);
 
+bool looks_like_gzip(std::span<const std::byte> bytes);
+
+// The first bytes that a stream expands to: a prefix of `target`, up to the end or the damage of the stream. Throws as
+// inflate_into does.
+std::span<const std::byte> inflate_head(std::span<std::byte> target, std::span<const std::byte> stored, Deflate kind,
+                                        std::string_view what);
+
 // A compressed file: its streams, one after the other, to its end. Throws DataLoss, naming `what`, for a damaged or
 // truncated one, and ResourceExhausted where it expands beyond most_expanded() of its size.
 std::string inflate_file(std::span<const std::byte> stored, Deflate kind, std::string_view what);

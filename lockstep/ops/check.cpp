@@ -170,7 +170,7 @@ void check_shapes(const Signature& signature, std::span<const Tensor> inputs, co
     if (end > inputs.size()) throw_invalid_argument(fmt::format("{}: input '{}' is missing", signature.name, arg.name));
     for (; next < end; ++next) {
       const Shape& shape = inputs[next].shape();
-      if (!shape.known_rank()) continue;
+      if (!shape.known_rank() || inputs[next].dtype() == DType::kResource) continue;
       if (shape.rank() < limit.min_rank || shape.rank() > limit.max_rank) invalid_rank(signature, arg, limit, shape);
       if (limit.same_shape_as < 0) continue;
       const auto other = static_cast<std::size_t>(limit.same_shape_as);

@@ -41,7 +41,7 @@ struct InputLimit {
 std::span<const InputLimit> input_limits(const Signature& signature);
 
 // Throws InvalidArgument unless each input has a rank that the signature allows, and the shape of another input where
-// the signature asks for it, as far as they are known. `attrs` is checked.
+// the signature asks for it, as far as they are known; handles of resources have no shape here. `attrs` is checked.
 void check_shapes(const Signature& signature, std::span<const Tensor> inputs, const Attrs& attrs);
 
 }  // namespace lockstep::ops

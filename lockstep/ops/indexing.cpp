@@ -157,6 +157,9 @@ Tensors strided_slice_grad(const Call& call) {
   const at::Tensor dy = widen(in(call, 4));
   at::Tensor flat = at::zeros({*shape.num_elements()}, dy.options());
   const at::Tensor order = apply_cuts(at::arange(flat.numel()).view(shape.dims()), cuts);
+  if (dy.sizes() != order.sizes())
+    throw_invalid_argument(fmt::format("dy has shape {}, expected that of the slice, {}",
+                                       call.input(4).shape().to_string(), Shape(order.sizes().vec()).to_string()));
   const at::Tensor dx = flat.index_put({order.reshape({-1})}, dy.reshape({-1})).view(shape.dims());
   return one(narrow_to(dx, in(call, 4).scalar_type()));
 }

@@ -128,7 +128,7 @@ class DenseColumn {
       : key_(key),
         dtype_(dtype),
         layout_(layout_of(shape, key)),
-        fallback_(checked(standard, dtype, key)),
+        fallback_(checked(standard, dtype, key, layout_)),
         values_(dtype),
         count_(count),
         row_(first),
@@ -166,9 +166,6 @@ class DenseColumn {
     const Ints dims =
         dims_of(with_front(layout_.inner, {stride == 0 ? 0 : static_cast<std::int64_t>(longest) / stride}));
     const std::int64_t total = element_count(dims, element_size());
-    if (batched_ && fallback_.size() != 1 && total > 0)
-      throw_invalid_argument(
-          fmt::format("the default of '{}' has {} values, expected one to fill up rows", key_, fallback_.size()));
     if (values_.size() == static_cast<std::size_t>(total)) return std::move(values_).to_tensor(Shape(dims));
     ValueColumn all(dtype_);
     all.reserve(static_cast<std::size_t>(total));
@@ -182,10 +179,17 @@ class DenseColumn {
   }
 
  private:
-  static ValueColumn checked(const Tensor& standard, DType dtype, const std::string& key) {
+  // The default of rows of a fixed shape has that shape, or is empty: then the feature is required. Rows that vary are
+  // filled up with one value.
+  static ValueColumn checked(const Tensor& standard, DType dtype, const std::string& key, const DenseLayout& layout) {
     if (standard.dtype() != dtype)
       throw_invalid_argument(
           fmt::format("the default of '{}' is {}, expected {}", key, dtype_name(standard.dtype()), dtype_name(dtype)));
+    const std::int64_t count = standard.num_elements();
+    if (layout.varies ? count != 1 : count != 0 && standard.shape() != Shape(layout.inner))
+      throw_invalid_argument(
+          fmt::format("the default of '{}' has shape {}, expected {}", key, standard.shape().to_string(),
+                      layout.varies ? "one value to fill up rows" : Shape(layout.inner).to_string()));
     return column_of(standard);
   }
   std::int64_t element_size() const { return dtype_ == DType::kString ? sizeof(std::string) : 8; }
@@ -193,13 +197,9 @@ class DenseColumn {
     return batched_ ? with_front(inner, {static_cast<std::int64_t>(count_)}) : inner;
   }
   void append_default() {
-    const auto stride = static_cast<std::size_t>(layout_.stride);
     if (fallback_.size() == 0)
       throw_invalid_argument(fmt::format("feature '{}' is required, but example {} has none", key_, row_));
-    if (fallback_.size() != 1 && fallback_.size() != stride)
-      throw_invalid_argument(
-          fmt::format("the default of '{}' has {} values, expected {}", key_, fallback_.size(), stride));
-    values_.append(fallback_, 0, stride);
+    values_.append(fallback_, 0, fallback_.size());
   }
   void check_size(std::size_t found) {
     const auto stride = static_cast<std::size_t>(layout_.stride);

@@ -51,6 +51,8 @@ CrossedColumn dense_column(const Tensor& x) {
 }
 
 CrossedColumn ragged_column(const Tensor& values, const at::Tensor& row_splits) {
+  if (values.rank() != 1 || row_splits.dim() != 1)
+    throw_invalid_argument("values and row splits of a ragged column must be vectors");
   const Ints splits = ints_of(row_splits);
   const std::vector<CrossedFeature> all = crossed_features(values);
   if (splits.empty() || splits.front() != 0 || splits.back() != static_cast<std::int64_t>(all.size()) ||
@@ -201,6 +203,8 @@ Tensors ragged_cross(const Call& call) {
 
 Tensors sparse_cross_hashed(const Call& call) {
   const int last = call.num_inputs() - 3;
+  if (in(call, last + 2).numel() != 2)
+    throw_invalid_argument(fmt::format("salt must have two numbers, found {}", in(call, last + 2).numel()));
   if (in(call, last + 1).numel() != 1 || in(call, last + 1).item<bool>()) throw_unimplemented("strong_hash true");
   for (const char* name : {"sparse_types", "dense_types"}) {
     for (const DType dtype : call.attr<std::vector<DType>>(name)) {

@@ -1,13 +1,16 @@
 """Bad input is refused with one clear line, and nothing that was there is lost."""
 
+import gzip
 import json
 import shutil
+import struct
 import zipfile
 
 import h5py
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import lockstep_tool as tool
 import train_table as table
@@ -115,6 +118,31 @@ def test_flipped_bytes_never_crash(model, tmp_path):
             for command in (["verify", tmp_path / ("bad" + name[1:])], ["inspect", tmp_path / ("bad" + name[1:])]):
                 result = tool.run(*command)
                 assert result.code in (0, 1, 3), str(result)
+
+
+def test_files_of_data(tmp_path):
+    """TFRecord and IDX files, plain and gzipped, as `verify`, `inspect`, `diff` and `predict` have them."""
+    for name, kind in (("a", ""), ("b", "GZIP")):
+        with tf.io.TFRecordWriter(str(tmp_path / name), kind) as writer:
+            writer.write(b"one")
+            writer.write(b"" if name == "a" else b"two")
+    images = np.arange(6, dtype=">i2").reshape(2, 3)
+    idx = struct.pack(">HBBII", 0, 11, 2, 2, 3) + images.tobytes()
+    (tmp_path / "c").write_bytes(idx)
+    (tmp_path / "d").write_bytes(gzip.compress(idx))
+    for name, expected in (("a", "tfrecord, 2 records"), ("b", "tfrecord, 2 records"), ("c", "idx, 1 tensors, 12 bytes"), ("d", "idx, 1 tensors, 12 bytes")):
+        assert f"whole ({expected})" in tool.ok("verify", tmp_path / name)
+        found = json.loads(tool.ok("inspect", tmp_path / name, "--json"))
+        assert found["kind"] == expected.split(",")[0]
+        assert found["tensors"][0]["shape"] == ([2] if name in "ab" else [2, 3])
+        data = bytearray((tmp_path / name).read_bytes())
+        (tmp_path / "bad").write_bytes(data[:-1])
+        tool.refused("verify", tmp_path / "bad", code=3)
+    assert "1 of 2 strings differ" in tool.run("diff", tmp_path / "a", tmp_path / "b").out
+    assert tool.run("diff", tmp_path / "c", tmp_path / "d").code == 0
+    keras.Sequential([keras.Input((3,)), keras.layers.Rescaling(2.0)]).save(tmp_path / "double.keras")
+    tool.ok("predict", tmp_path / "double.keras", "--input", tmp_path / "d", "--output", tmp_path / "y.npy")
+    assert (np.load(tmp_path / "y.npy") == 2 * images).all()
 
 
 def test_wrong_data(model, tmp_path):

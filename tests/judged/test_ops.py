@@ -170,6 +170,19 @@ MALFORMED = {
     "class out of range": ("AllCandidateSampler", {"true_classes": np.int64([[9]])}, {"num_true": 1, "num_sampled": 4, "unique": True}),
     "aspect ratio of 0": ("SampleDistortedBoundingBoxV2", {"image_size": np.int32([4, 4, 3]), "bounding_boxes": ones(1, 1, 4), "min_object_covered": ones()},
                           {"aspect_ratio_range": [0.0, 1.0]}),
+    "weights of another shape": ("DenseCountSparseOutput", {"values": np.int64([[1, 2], [3, 4]]), "weights": ones(4)}, {"binary_output": False}),
+    "gradient of another slice": ("StridedSliceGrad", {"shape": np.int32([4]), "begin": np.int32([0]), "end": np.int32([2]), "strides": np.int32([1]), "dy": ones(1)}, {}),
+    "salt of one number": ("SparseCrossHashed", {"indices": [np.int64([[0, 0]])], "values": [np.array([b"a"])], "shapes": [np.int64([1, 1])], "dense_inputs": [],
+                                                 "num_buckets": np.int64(9), "strong_hash": np.array(False), "salt": np.int64([1])}, {}),
+    "ragged column of two axes": ("RaggedCross", {"ragged_values": [np.array([[b"a"], [b"b"]])], "ragged_row_splits": [np.int64([0, 1, 2])], "sparse_indices": [],
+                                                  "sparse_values": [], "sparse_shape": [], "dense_inputs": []},
+                                  {"input_order": "R", "hashed_output": False, "num_buckets": 0, "hash_key": 1, "out_values_type": tf.string, "out_row_splits_type": tf.int64}),
+    "default of another shape": ("ParseSingleExample", {"serialized": np.array(b""), "dense_defaults": [ones(1)]},
+                                 {"num_sparse": 0, "sparse_keys": [], "dense_keys": ["a"], "sparse_types": [], "dense_shapes": [[2]]}),
+    "default of rows that vary": ("ParseSingleExample", {"serialized": np.array(b""), "dense_defaults": [ones(2)]},
+                                  {"num_sparse": 0, "sparse_keys": [], "dense_keys": ["a"], "sparse_types": [], "dense_shapes": [[None]]}),
+    "sparse row beyond": ("SerializeManySparse", {"sparse_indices": np.int64([[0, 5]]), "sparse_values": ones(1), "sparse_shape": np.int64([1, 2])}, {}),
+    "sparse extent of -1": ("SerializeManySparse", {"sparse_indices": np.zeros((0, 2), "int64"), "sparse_values": ones(0), "sparse_shape": np.int64([1, -1])}, {}),
     "two ellipses": ("StridedSlice", {"input": ones(2), "begin": np.int32([0]), "end": np.int32([1]), "strides": np.int32([1])}, {"ellipsis_mask": 3}),
 }
 
@@ -179,7 +192,7 @@ def test_malformed_calls(name, tmp_path):
     op, inputs, attrs = MALFORMED[name]
     with tf.Graph().as_default() as graph:
         # Their shapes are unknown when the graph is made.
-        hidden = {key: tf.compat.v1.placeholder_with_default(tf.constant(value), None) for key, value in inputs.items()}
+        hidden = tf.nest.map_structure(lambda value: tf.compat.v1.placeholder_with_default(tf.constant(value), None), inputs)
         result = tf.nest.flatten(getattr(R, op)(**hidden, **attrs))[0]
         tf.identity(tf.cast(result, tf.float32), name="y")
         with tf.compat.v1.Session(graph=graph) as session, pytest.raises(tf.errors.OpError):
