@@ -1,9 +1,14 @@
 #include "lockstep/formats/hdf5_dense_internal.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
+
+#include "lockstep/formats/hdf5_checksum_internal.h"
+#include "lockstep/io/checksum_internal.h"
 
 namespace lockstep::formats::hdf5 {
 namespace {
@@ -94,7 +99,8 @@ class FractalHeap {
     fields.skip(1);
     id_size_ = fields.u16();
     const auto filters = fields.u16();
-    fields.skip(1);
+    constexpr int kChecksums = 2;
+    has_checksums_ = (fields.u8() & kChecksums) != 0;
     most_managed_ = fields.u32();
     fields.length();
     huge_index_ = fields.address();
@@ -162,6 +168,21 @@ class FractalHeap {
     }
   }
 
+  // The checksum of a direct block is that of the block with zeros in the place of the checksum, at `at`.
+  void check_direct(std::uint64_t address, std::span<const std::byte> block, std::uint64_t at) {
+    constexpr std::uint64_t kBytesPerStep = 32;
+    if (!checked_.emplace(address, block.size()).second) return;
+    image_.charge_steps(block.size() / kBytesPerStep, address);
+    Fields fields(image_, block);
+    fields.expect("FHDB");
+    if (!has_checksums_) return;
+    fields.skip(at - 4);
+    const auto stored = fields.u32();
+    std::vector<std::byte> copy(block.begin(), block.end());
+    std::fill_n(copy.begin() + static_cast<std::ptrdiff_t>(at), kChecksumSize, std::byte{0});
+    if (!io::checksum_matches(stored, lookup3(copy))) image_.damaged(address, "a heap block with a wrong checksum");
+  }
+
   std::uint64_t row_size(std::uint64_t row) const { return row == 0 ? start_ : start_ << (row - 1); }
 
   // The object at `offset` of the heap, below the block at `address` that starts at `block_start`.
@@ -175,14 +196,16 @@ class FractalHeap {
         image_.damaged(address, "a heap object outside its block");
       }
       auto block = image_.block(address, block_size);
-      Fields(image_, block).expect("FHDB");
+      check_direct(address, block, head);
       return block.subspan(offset - block_start, length);
     }
     const auto direct_rows = static_cast<std::uint64_t>(std::bit_width(most_direct_) - std::bit_width(start_)) + 2;
     if (rows > 64) image_.damaged(address, "a heap block with too many rows");
     const auto pointer = static_cast<std::uint64_t>(image_.address_size);
-    Fields fields(image_, image_.block(address, head + rows * width_ * pointer));
+    auto block = image_.block(address, head + rows * width_ * pointer + kChecksumSize);
+    Fields fields(image_, block);
     fields.expect("FHIB");
+    if (checked_.emplace(address, block.size()).second) check_metadata(image_, block);
     fields.skip(head - 4);
     std::uint64_t start = block_start;
     for (std::uint64_t row = 0; row < rows; ++row) {
@@ -205,7 +228,11 @@ class FractalHeap {
     image_.damaged(address, "a heap object past the end of its heap");
   }
 
+  static constexpr std::uint64_t kChecksumSize = 4;
+
   const Image& image_;
+  bool has_checksums_ = false;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> checked_;  // addresses and sizes of blocks
   std::uint64_t id_size_ = 0;
   std::uint64_t most_managed_ = 0;
   std::uint64_t huge_index_ = 0;

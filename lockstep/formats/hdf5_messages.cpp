@@ -233,7 +233,8 @@ std::span<const std::byte> MessageReader::follow_shared(std::span<const std::byt
   if (version == 1) fields.skip(6);
   if (version > 3 || (version == 3 && kind != 2) || depth > 4) image_.unsupported("a shared message of an HDF5 file");
   const auto address = fields.address();
-  for (const Message& other : read(address)) {
+  Reference& reference = references_.emplace_back(Reference{address, 0});
+  for (const Message& other : read(address, &reference.links)) {
     if (other.type == type) return shared_body(other, depth + 1);
   }
   image_.damaged(address, "a missing shared message");

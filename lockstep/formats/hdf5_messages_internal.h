@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lockstep/formats/hdf5_image_internal.h"
@@ -36,6 +37,13 @@ class MessageReader {
   // The body of a message that may be kept in another object (a named datatype).
   std::span<const std::byte> shared_body(const Message& message, int depth = 0);
 
+  struct Reference {
+    std::uint64_t address = 0;
+    std::uint64_t links = 0;  // that the object declares
+  };
+  // The objects that messages were taken from since the last call.
+  std::vector<Reference> take_references() { return std::exchange(references_, {}); }
+
   // The message of `type` that the reference in `body` stands for.
   std::span<const std::byte> follow_shared(std::span<const std::byte> body, int type, int depth = 0);
 
@@ -46,6 +54,7 @@ class MessageReader {
                    std::vector<Message>& messages);
 
   Image& image_;
+  std::vector<Reference> references_;
 };
 
 }  // namespace lockstep::formats::hdf5

@@ -88,6 +88,7 @@ class Hdf5File::Parser {
     parse_attributes(messages, node);
     if (has(0x08) || has(0x01)) {
       parse_dataset(messages, node);
+      count_references();
     } else if (has(0x11) || has(0x02) || has(0x06) || has(0x0a)) {
       parse_group(messages, node, depth);
     } else if (has(0x03)) {
@@ -100,7 +101,17 @@ class Hdf5File::Parser {
     counting_ = counted;
   }
 
+  // A message that is kept in a named datatype is a link of the datatype, too.
+  void count_references() {
+    for (const auto& [address, declared] : headers_.take_references()) {
+      Links& links = links_[address];
+      links.declared = declared;
+      if (counting_) ++links.found;
+    }
+  }
+
   void parse_group(const std::vector<Message>& messages, Hdf5Node& node, int depth) {
+    count_references();
     node.kind = Hdf5Node::Kind::kGroup;
     for (const Message& message : messages) {
       Fields fields(image_, message.body);

@@ -57,6 +57,10 @@ def fill(file):
     file.create_dataset("single", data=values, chunks=(100, 37))
     file.create_dataset("lzf", data=values, chunks=(7, 5), compression="lzf")
     file.create_dataset("paged", data=rng.random(5000, dtype="f4"), chunks=(3,))
+    file["type"] = np.dtype("f4")
+    file.create_dataset("typed", data=values[0], dtype=file["type"])
+    file["typed"].attrs.create("n", 1.5, dtype=file["type"])
+    file["typed_too"] = file["typed"]
     file.attrs["layer_names"] = [b"dense", b"conv"]
     file.attrs["empty"] = []
     file.attrs["fixed"] = np.array([b"ab", b"c"])
@@ -197,6 +201,8 @@ def test_what_the_library_rejects_is_rejected(tmp_path, libver):
         file.create_dataset("chunked", data=np.zeros((8, 8)), chunks=(4, 4), compression="gzip", shuffle=True)
         file["text"], file["flags"] = "hello", np.array([True, False])
         file.attrs["names"] = np.array([b"one", b"two"])
+        for i in range(9):  # so many are stored in a heap
+            file[f"many/{i}"], file["layers"].attrs[f"a{i}"] = np.float32(i), "text"
     whole, rng, accepted = source.read_bytes(), random.Random(f"{tool.SEED}/{libver}"), []
     places = places_of_metadata(source)
     for number in range(12000 if tool.CONFORMANCE else 400):
