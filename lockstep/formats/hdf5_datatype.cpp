@@ -194,7 +194,7 @@ GlobalHeaps::Collection GlobalHeaps::parse(std::uint64_t address) const {
   head.skip(3);
   const std::uint64_t size = head.length();
   if (size < kSmallestCollection) image_.damaged(address, fmt::format("a global heap of {} bytes", size));
-  Fields fields(image_, image_.block(address, size));
+  Fields fields(image_, image_.own_block(address, size));
   fields.skip(std::min<std::uint64_t>(size, head.position()));
   Collection objects;
   while (fields.left() >= 8 + static_cast<std::size_t>(image_.length_size)) {

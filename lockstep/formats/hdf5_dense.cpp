@@ -19,7 +19,7 @@ int bytes_for(std::uint64_t value) { return value == 0 ? 1 : (static_cast<int>(s
 class BTree2 {
  public:
   BTree2(const Image& image, std::uint64_t address, int type) : image_(image), type_(type) {
-    auto block = image.block(address, 22 + static_cast<std::uint64_t>(image.address_size + image.length_size));
+    auto block = image.own_block(address, 22 + static_cast<std::uint64_t>(image.address_size + image.length_size));
     Fields fields(image, block);
     fields.expect("BTHD");
     const int version = fields.u8();
@@ -64,7 +64,7 @@ class BTree2 {
     if (count > most_[static_cast<std::size_t>(level)]) image_.damaged(address, "an index that is overfull");
     image_.charge_steps(count, address);
     const std::uint64_t pointers = level > 0 ? (count + 1) * pointer_size(level) : 0;
-    auto block = image_.block(address, 6 + count * record_size_ + pointers + 4);
+    auto block = image_.own_block(address, 6 + count * record_size_ + pointers + 4);
     check_metadata(image_, block);
     Fields fields(image_, block);
     fields.expect(level > 0 ? "BTIN" : "BTLF");
@@ -93,7 +93,7 @@ class FractalHeap {
   FractalHeap(const Image& image, std::uint64_t address) : image_(image) {
     const auto a = static_cast<std::uint64_t>(image.address_size);
     const auto l = static_cast<std::uint64_t>(image.length_size);
-    auto block = image.block(address, 26 + 3 * a + 12 * l);
+    auto block = image.own_block(address, 26 + 3 * a + 12 * l);
     Fields fields(image, block);
     fields.expect("FRHP");
     fields.skip(1);
@@ -195,14 +195,14 @@ class FractalHeap {
       if (offset - block_start > block_size || length > block_size - (offset - block_start)) {
         image_.damaged(address, "a heap object outside its block");
       }
-      auto block = image_.block(address, block_size);
+      auto block = image_.own_block(address, block_size);
       check_direct(address, block, head);
       return block.subspan(offset - block_start, length);
     }
     const auto direct_rows = static_cast<std::uint64_t>(std::bit_width(most_direct_) - std::bit_width(start_)) + 2;
     if (rows > 64) image_.damaged(address, "a heap block with too many rows");
     const auto pointer = static_cast<std::uint64_t>(image_.address_size);
-    auto block = image_.block(address, head + rows * width_ * pointer + kChecksumSize);
+    auto block = image_.own_block(address, head + rows * width_ * pointer + kChecksumSize);
     Fields fields(image_, block);
     fields.expect("FHIB");
     if (checked_.emplace(address, block.size()).second) check_metadata(image_, block);

@@ -17,15 +17,22 @@
 
 namespace lockstep::formats::hdf5 {
 
+// Bytes of a file from `begin` to `end`.
+struct Extent {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
 struct Image {
   std::span<const std::byte> bytes;
   std::string what;
   std::uint64_t base = 0;  // addresses count from here
   int address_size = 8;
   int length_size = 8;
-  int leaf_k = 4;                // half the entries of a symbol table node
-  int internal_k = 16;           // half the children of a group's B-tree node
-  io::Budget* budget = nullptr;  // charged while metadata is read; null: not bounded
+  int leaf_k = 4;                            // half the entries of a symbol table node
+  int internal_k = 16;                       // half the children of a group's B-tree node
+  io::Budget* budget = nullptr;              // charged while metadata is read; null: not bounded
+  std::vector<Extent>* structure = nullptr;  // receives what own_block() gave, where it is not null
 
   [[noreturn]] void damaged(std::uint64_t at, std::string_view problem) const {
     throw_data_loss(fmt::format("{}: damaged HDF5 file at byte {}: {}", what, at, problem));
@@ -50,6 +57,12 @@ struct Image {
       damaged(address, fmt::format("{} bytes are wanted there, but the file ends at {}", size, bytes.size()));
     }
     return bytes.subspan(base + address, size);
+  }
+  // The same of metadata, which share their bytes with no values of a dataset.
+  std::span<const std::byte> own_block(std::uint64_t address, std::uint64_t size) const {
+    const auto found = block(address, size);
+    if (structure != nullptr && size > 0) structure->push_back({address, address + size});
+    return found;
   }
 };
 

@@ -100,6 +100,7 @@ std::uint64_t MessageReader::read_superblock() {
   if (end > image_.bytes.size()) {
     throw_data_loss(fmt::format("{}: truncated HDF5 file: {} bytes of {}", image_.what, image_.bytes.size(), end));
   }
+  image_.own_block(0, fields.position());
   return root;
 }
 
@@ -134,7 +135,7 @@ std::vector<Message> MessageReader::read(std::uint64_t address, std::uint64_t* l
   const std::uint64_t link_count = head.u32();
   if (links != nullptr) *links = link_count;
   const std::uint64_t size = head.u32();
-  std::vector<std::span<const std::byte>> blocks{image_.block(address + 16, size)};
+  std::vector<std::span<const std::byte>> blocks{image_.own_block(address + 16, size)};
   std::vector<Message> messages;
   int count = 0;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -167,7 +168,7 @@ std::vector<Message> MessageReader::read_version2(std::uint64_t address, std::ui
   if ((flags & 0x10) != 0) head.skip(4);
   const std::uint64_t size = head.unsigned_field(1 << (flags & 3));
   if (size > image_.bytes.size()) image_.damaged(address, "an object header larger than the file");
-  auto whole = image_.block(address, head.position() + size + 4);
+  auto whole = image_.own_block(address, head.position() + size + 4);
   check_metadata(image_, whole);
   std::vector<std::span<const std::byte>> blocks{whole.subspan(head.position(), size)};
   std::vector<Message> messages;
@@ -213,7 +214,7 @@ void MessageReader::add_message(const Message& message, std::vector<std::span<co
     const auto address = fields.address();
     const auto size = fields.length();
     if (blocks.size() > 1000) image_.damaged(address, "an object header that runs in circles");
-    blocks.push_back(image_.block(address, size));
+    blocks.push_back(image_.own_block(address, size));
   } else if (!is_plausible(message)) {
     image_.damaged(0, fmt::format("a header message of type {} and another content", message.type));
   } else if (message.type != 0) {

@@ -16,6 +16,7 @@
 
 namespace lockstep::formats {
 
+using hdf5::Extent;
 using hdf5::Fields;
 using hdf5::Image;
 using hdf5::kUndefinedAddress;
@@ -46,7 +47,10 @@ struct Hdf5File::State {
 
 class Hdf5File::Parser {
  public:
-  explicit Parser(State& state) : state_(state), image_(state.image), headers_(image_), heaps_(image_) {}
+  explicit Parser(State& state) : state_(state), image_(state.image), headers_(image_), heaps_(image_) {
+    image_.structure = &structure_;
+  }
+  ~Parser() { image_.structure = nullptr; }
 
   void run() {
     parse_object(find_root(), state_.root, 0);
@@ -58,6 +62,7 @@ class Hdf5File::Parser {
                        fmt::format("an object with {} links, but it declares {}", links.found, links.declared));
       }
     }
+    check_overlaps();
   }
 
   void run_root_attributes() { parse_attributes(headers_.read(find_root()), state_.root); }
@@ -99,6 +104,26 @@ class Hdf5File::Parser {
     }
     path_.erase(address);
     counting_ = counted;
+  }
+
+  // A damaged address makes the values of a dataset those of another, or metadata.
+  void check_overlaps() {
+    const auto by_begin = [](const Extent& a, const Extent& b) { return a.begin < b.begin; };
+    std::sort(values_.begin(), values_.end(), by_begin);
+    std::sort(structure_.begin(), structure_.end(), by_begin);
+    const auto fail = [&](const Extent& extent) {
+      image_.damaged(extent.begin, fmt::format("the {} bytes of a dataset's values overlap other parts of the file",
+                                               extent.end - extent.begin));
+    };
+    std::size_t next = 0;
+    std::uint64_t end = 0;  // of the metadata that begin before the values
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (i + 1 < values_.size() && values_[i + 1].begin < values_[i].end) fail(values_[i]);
+      for (; next < structure_.size() && structure_[next].begin < values_[i].end; ++next) {
+        end = std::max(end, structure_[next].end);
+      }
+      if (end > values_[i].begin) fail(values_[i]);
+    }
   }
 
   // A message that is kept in a named datatype is a link of the datatype, too.
@@ -316,7 +341,10 @@ class Hdf5File::Parser {
           image_.damaged(storage.address,
                          fmt::format("dataset \"{}\" of {} bytes is stored in {}", node.name, size, storage.size));
         }
-        if (storage.address != kUndefinedAddress && size > 0) image_.block(storage.address, size);
+        if (storage.address != kUndefinedAddress && size > 0) {
+          image_.block(storage.address, size);
+          if (counting_) values_.push_back({storage.address, storage.address + size});
+        }
       }
     }
     node.storage = state_.storages.size();
@@ -332,6 +360,7 @@ class Hdf5File::Parser {
   };
   std::map<std::uint64_t, Links> links_;  // by the address of the object
   bool counting_ = true;
+  std::vector<Extent> structure_, values_;  // of metadata, and of the values of contiguous datasets
   std::set<std::uint64_t> path_;
   hdf5::GlobalHeaps heaps_;
   std::uint64_t values_left_ = io::most_expanded(image_.bytes.size());  // that the datasets together may declare

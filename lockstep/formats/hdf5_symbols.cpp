@@ -10,14 +10,14 @@ namespace {
 class LocalHeap {
  public:
   LocalHeap(const Image& image, std::uint64_t address) : image_(image), address_(address) {
-    Fields fields(image, image.block(address, 8 + 2 * static_cast<std::uint64_t>(image.length_size) +
-                                                  static_cast<std::uint64_t>(image.address_size)));
+    Fields fields(image, image.own_block(address, 8 + 2 * static_cast<std::uint64_t>(image.length_size) +
+                                                      static_cast<std::uint64_t>(image.address_size)));
     fields.expect("HEAP");
     if (fields.u8() != 0) image.damaged(address, "a local heap of an unknown version");
     fields.skip(3);
     const auto size = fields.length();
     const auto free = fields.length();
-    bytes_ = image.block(fields.address(), size);
+    bytes_ = image.own_block(fields.address(), size);
     read_free_list(free);
   }
 
@@ -89,7 +89,8 @@ class SymbolTable {
     const auto key = static_cast<std::uint64_t>(image_.length_size);
     const std::uint64_t size = count * (key + pointer) + key;
     Fields body(image_, image_.block(address + 8 + 2 * pointer, size));
-    image_.block(address, 8 + 2 * pointer + 2 * static_cast<std::uint64_t>(image_.internal_k) * (key + pointer) + key);
+    image_.own_block(address,
+                     8 + 2 * pointer + 2 * static_cast<std::uint64_t>(image_.internal_k) * (key + pointer) + key);
     check_count(address, count, 2 * image_.internal_k);
     std::vector<std::uint64_t> keys;
     std::vector<std::uint64_t> children;
@@ -191,7 +192,7 @@ class SymbolTable {
     const auto count = head.u16();
     if (count == 0) image_.damaged(address, "a symbol table node without entries");
     const auto entry = 24 + static_cast<std::uint64_t>(image_.length_size + image_.address_size);
-    image_.block(address + 8, 2 * static_cast<std::uint64_t>(image_.leaf_k) * entry);
+    image_.own_block(address + 8, 2 * static_cast<std::uint64_t>(image_.leaf_k) * entry);
     Fields fields(image_, image_.block(address + 8, count * entry));
     check_end(address + 8 + count * entry, count, 2 * image_.leaf_k, entry);
     for (int i = 0; i < count; ++i) {

@@ -259,6 +259,20 @@ def test_files_that_were_changed_often(tmp_path, libver):
     assert readable().count("dataset ") == 202
 
 
+def test_values_that_overlap(tmp_path):
+    """A changed address of values, which nothing protects in such files, is an error where they would be those of another dataset, or metadata."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in "ab":
+            file[name] = np.arange(64, dtype="f4")
+        a, b = (file[name].id.get_offset() for name in "ab")
+    whole = (tmp_path / "a.h5").read_bytes()
+    assert whole.count(a.to_bytes(8, "little")) == 1
+    for address in (b, b - 16, b + 16, 0, 96):
+        (tmp_path / "b.h5").write_bytes(whole.replace(a.to_bytes(8, "little"), address.to_bytes(8, "little")))
+        done = subprocess.run([PROBE, "list", tmp_path / "b.h5"], capture_output=True, text=True)
+        assert done.returncode == 1 and "overlap" in done.stderr, (address, done)
+
+
 def test_chunk_that_begins_within_an_element(tmp_path):
     """The HDF5 library gives zeros for it. A key of the tree: size u32, filters u32, offset u64, offset within the element u64."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
