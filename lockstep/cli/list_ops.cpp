@@ -61,9 +61,9 @@ std::string_view name_of(std::string_view line) { return line.substr(0, line.fin
 
 bool runs(std::string_view name) {
   // Operations that the executor handles without a kernel: constants, and the control flow of TensorFlow 1.
-  static const std::set<std::string_view> kOfExecutor = {"Const",    "Switch",        "Merge",    "Enter",
-                                                         "Exit",     "NextIteration", "LoopCond", "RefSwitch",
-                                                         "RefMerge", "RefEnter",      "RefExit",  "RefNextIteration"};
+  static const std::set<std::string_view> kOfExecutor = {
+      "Const",     "_SwitchN", "Switch",   "Merge",   "Enter",           "Exit", "NextIteration", "LoopCond",
+      "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"};
   const ops::Op* op = ops::Table::instance().find(name);
   return (op && op->kernel) || graph::find_executor_op(name) || kOfExecutor.contains(name);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "lockstep/formats/hdf5_image_internal.h"
 
@@ -15,8 +16,10 @@ DType integer_dtype(std::uint64_t size, bool is_signed) {
   }
 }
 
+// As the HDF5 library: a number has no more bytes than the next power of two above its bits.
 void check_precision(const Fields& fields, std::uint64_t offset, std::uint64_t precision, std::uint64_t size) {
-  if (precision == 0 || offset + precision > 8 * size) {
+  const std::uint64_t most = std::max<std::uint64_t>(std::bit_ceil(offset + precision), 8);
+  if (precision == 0 || offset + precision > 8 * size || 8 * size > most) {
     fields.damaged(fmt::format("a number of {} bits at bit {} of {} bytes", precision, offset, size));
   }
 }

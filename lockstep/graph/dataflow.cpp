@@ -269,6 +269,12 @@ class Dataflow {
       Tensors outputs(2);
       outputs[item.inputs[1].item<bool>() ? 1 : 0] = item.inputs[0];
       emit(item.node, outputs, frame, item.iteration);
+    } else if (op == "_SwitchN") {  // of a Case; as there, the last branch stands for all other numbers
+      Tensors outputs(static_cast<std::size_t>(step.num_outputs));
+      const auto branch = item.inputs[1].item<std::int32_t>();
+      const bool known = branch >= 0 && branch < step.num_outputs;
+      outputs[static_cast<std::size_t>(known ? branch : step.num_outputs - 1)] = item.inputs[0];
+      emit(item.node, outputs, frame, item.iteration);
     } else if (op == "Merge" || op == "RefMerge") {
       emit(item.node, {item.inputs[static_cast<std::size_t>(item.merged)], Tensor::scalar(std::int32_t{item.merged})},
            frame, item.iteration);

@@ -23,9 +23,9 @@ namespace lockstep::graph {
 namespace {
 
 bool is_dataflow(const std::string& op) {
-  static const std::set<std::string> names = {"Switch",        "Merge",    "Enter",           "Exit",
-                                              "NextIteration", "LoopCond", "RefSwitch",       "RefMerge",
-                                              "RefEnter",      "RefExit",  "RefNextIteration"};
+  static const std::set<std::string> names = {"_SwitchN", "Switch",        "Merge",    "Enter",
+                                              "Exit",     "NextIteration", "LoopCond", "RefSwitch",
+                                              "RefMerge", "RefEnter",      "RefExit",  "RefNextIteration"};
   return names.contains(op);
 }
 
