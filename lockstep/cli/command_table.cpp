@@ -64,7 +64,7 @@ Command predict_command() {
       "the "
       "model's outputs; a .npy can contain one output only.",
       {kModel,
-       {"--input", "X", "a .npy (one input) or .npz file; not required for a graph without inputs"},
+       {"--input", "X", "a .npy or IDX (one input) or .npz file; not required for a graph without inputs"},
        {"--output", "Y", "the .npy or .npz to write; missing folders are created", "", true, check_arrays_path},
        {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
        kWeights,
@@ -347,9 +347,11 @@ std::vector<Command> make_table() {
       convert_command(),
       {"inspect",
        "kind, version, tensors and signatures of a file or folder",
-       "Prints the kind and contents of PATH. Reads no values, so it is fast for files of any size.",
+       "Prints the kind and contents of PATH. Reads no values, so it is fast for files of any size; the records of a "
+       "TFRecord file are counted.",
        {{"PATH", "",
-         "a .keras, .h5, .weights.h5, .safetensors, .npy, .npz or .pb file, a SavedModel, or a checkpoint's prefix"},
+         "a .keras, .h5, .weights.h5, .safetensors, .npy, .npz, IDX, TFRecord or .pb file, a SavedModel, or a "
+         "checkpoint's prefix"},
         {"--json", "", "one JSON object: kind, tensors (name, dtype, shape), signatures, ..."}},
        {"lockstep inspect model.keras", "lockstep inspect ckpt/model-1 --json"},
        "",
