@@ -42,6 +42,16 @@ std::int64_t rows_of_piece(std::int64_t batch) {
   return std::clamp<std::int64_t>(batch / (2 * ops::parallel_threads()), 1, kMostRows);
 }
 
+// More rows of a batch where most of a run's time is the reading of weights: as many as leave the values in the cache,
+// or few in comparison with the weights.
+std::int64_t rows_for_weights(const inference::Program& program, std::int64_t rows, std::int64_t batch) {
+  const std::int64_t weights = program.weights_read();
+  if (weights <= inference::kHeavy) return rows;
+  const std::int64_t of_row = program.arena_size() / rows + 1,
+                     pieces = (weights > 8 * inference::kHeavy ? 1 : 2) * ops::parallel_threads();
+  return std::max(rows, std::min(std::max(inference::kHeavy, weights / 16) / of_row, batch / pieces));
+}
+
 Dims with_rows(Dims dims, std::int64_t rows) {
   if (rows > 0) dims[0] = rows;
   return dims;
@@ -116,8 +126,12 @@ std::optional<Tensors> CompiledPlan::run(const Plan& plan, const Tensors& feeds,
 
 std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors& feeds, std::int64_t batch,
                                                  RunContext& context) {
-  const std::int64_t rows = rows_of_piece(batch), rest = batch % rows, pieces = batch / rows;
-  const MadePtr made = find_or_make(plan, feeds, rows, context);
+  std::int64_t rows = rows_of_piece(batch);
+  MadePtr made = find_or_make(plan, feeds, rows, context);
+  if (const std::int64_t more = made ? rows_for_weights(made->program, rows, batch) : rows; more > rows) {
+    if (MadePtr larger = find_or_make(plan, feeds, more, context)) made = std::move(larger), rows = more;
+  }
+  const std::int64_t rest = batch % rows, pieces = batch / rows;
   const MadePtr last = !made || rest == 0 ? made : find_or_make(plan, feeds, rest, context);
   if (!made || !last) return std::nullopt;
   std::vector<formats::TensorData> inputs;

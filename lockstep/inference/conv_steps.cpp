@@ -11,8 +11,7 @@
 namespace lockstep::inference {
 namespace {
 
-constexpr std::int64_t kBand = 32768;       // floats of the result that are finished while they are in the cache
-constexpr std::int64_t kHeavy = 128 << 10;  // floats of weights that do not stay in the cache
+constexpr std::int64_t kBand = 32768;  // floats of the result that are finished while they are in the cache
 
 class ConvStep : public WeightedStep {
  public:

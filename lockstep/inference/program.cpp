@@ -251,6 +251,12 @@ void Program::run_steps(Run& run) const {
   run.alone = alone;
 }
 
+std::int64_t Program::weights_read() const {
+  std::int64_t floats = 0;
+  for (const StepPtr& step : steps_) floats += step->weights_read();
+  return floats;
+}
+
 bool Program::pays_threads() const {
   return std::ranges::any_of(alone_, [](char alone) { return !alone; });
 }

@@ -64,6 +64,7 @@ class WeightStore {
 // Floats written, and multiplications, for which a step uses several threads.
 inline constexpr std::int64_t kFewestThreaded = 32768;
 inline constexpr std::int64_t kFewestMultiplications = std::int64_t{1} << 19;
+inline constexpr std::int64_t kHeavy = 128 << 10;  // floats of weights that do not stay in the cache
 
 class Step {
  public:
@@ -84,6 +85,7 @@ class Step {
   virtual void prepare(WeightStore&) { following_.prepare(); }
   virtual std::int64_t workspace() const { return 0; }  // floats
   virtual bool pays_threads() const { return product_of(dims_) >= kFewestThreaded; }
+  virtual std::int64_t weights_read() const { return 0; }  // floats that a run reads
   // Throws InvalidInput where values are not in range.
   virtual void run(const Run& run) const = 0;
 

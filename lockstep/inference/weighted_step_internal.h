@@ -38,6 +38,7 @@ class WeightedStep : public Step {
   }
 
   bool pays_threads() const override { return images_ * g_.out_h * g_.out_w * weights_.size >= kFewestMultiplications; }
+  std::int64_t weights_read() const override { return prepared_.size; }
 
  protected:
   void scale_weights(float* to) const {
