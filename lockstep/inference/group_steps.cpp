@@ -106,7 +106,10 @@ class TransposedStep : public WeightedStep {
   }
 
   void run(const Run& run) const override {
-    const auto side_by_side = [&](const ops::ConvPhase& p) { return ops::fits_groups(p.bare, images_); };
+    // Few channels have sums of another order where images are not side by side: results would depend on the number of
+    // images, and so of threads.
+    const bool few = g_.channels <= ops::direct_kernels().width / 2;
+    const auto side_by_side = [&](const ops::ConvPhase& p) { return !few && ops::fits_groups(p.bare, images_); };
     if (std::ranges::any_of(phases_.phases, side_by_side)) {
       for (const ops::ConvPhase& p : phases_.phases) {
         ops::forward_in_groups(

@@ -174,9 +174,23 @@ def test_large_weights_of_any_number_of_channels(tmp_path):
     outputs += [L.Conv2D(128 + k, (2, 5), padding="valid" if k % 2 else "same")(image) for k in range(1, 9)]
     model = keras.Model([vector, image], outputs)
     model.save(tmp_path / "m.keras")
-    for rows in (1, 3, 40):
+    for rows in (1, 3, 33):
         values = [np.random.default_rng(rows).normal(size=(rows, *t.shape[1:])).astype("f") for t in (vector, image)]
         want = model(values, training=False)
         ours = tool.predict(tmp_path / "m.keras", {"vector": values[0], "image": values[1]}, tmp_path)
         for (name, value), theirs in zip(ours, want, strict=True):
             tool.assert_close(value, theirs.numpy(), what=f"{name} of {rows}")
+
+
+def test_results_do_not_depend_on_threads(tmp_path):
+    """A batch is divided by the number of threads; small images are computed side by side where there are several."""
+    keras.utils.set_random_seed(5)
+    image = keras.Input((5, 11, 64))
+    outputs = [L.Conv2DTranspose(k, (4, 6), strides=(2, 3))(image) for k in (4, 8, 9, 24)]
+    model = keras.Model(image, outputs)
+    model.save(tmp_path / "m.keras")
+    x = np.random.default_rng(5).normal(size=(17, 5, 11, 64)).astype("f")
+    one, five = (tool.predict(tmp_path / "m.keras", x, tmp_path, env={"OMP_NUM_THREADS": n}) for n in ("1", "5"))
+    for (name, value), (_, other), theirs in zip(one, five, model(x, training=False), strict=True):
+        assert value.tobytes() == other.tobytes(), name
+        tool.assert_close(value, theirs.numpy(), what=name)
