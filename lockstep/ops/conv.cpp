@@ -205,7 +205,7 @@ Tensors depthwise(const Call& call) {
                              kernel_dims(call.input(1).shape()));
   const at::Tensor &x = in(call, 0), &kernel = in(call, 1);
   w.groups = kernel.size(2);
-  if (can_fuse(x, kernel, w) && kernel.size(3) == 1 && x.is_cpu()) return one(direct_depthwise(x, kernel, w));
+  if (can_fuse(x, kernel, w) && x.is_cpu()) return one(direct_depthwise(x, kernel, w));
   return one(plain_convolution(x, kernel, w, true));
 }
 at::Tensor volume_convolution(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {

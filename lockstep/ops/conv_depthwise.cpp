@@ -1,4 +1,5 @@
-// Depthwise convolutions of float32 NHWC images with one filter for each channel, by own loops both ways.
+// Depthwise convolutions of float32 NHWC images, by own loops both ways. With several filters for each channel, the
+// channels of the image are repeated: each copy has one filter then.
 #include <algorithm>
 
 #include <ATen/ATen.h>
@@ -13,6 +14,40 @@ namespace {
 
 constexpr std::int64_t kDepthwiseChunk = 4;  // images whose filter gradients are summed by one thread
 
+constexpr std::int64_t kRepeatGrain = 32768;  // elements for which a thread is worth waking
+
+// `times` copies of each channel, side by side.
+at::Tensor repeated(const at::Tensor& x, std::int64_t times) {
+  if (times == 1) return x;
+  Ints shape = x.sizes().vec();
+  shape.back() *= times;
+  at::Tensor y = at::empty(shape, x.options());
+  const float* const from = x.const_data_ptr<float>();
+  float* const to = y.mutable_data_ptr<float>();
+  parallel_for(0, x.numel(), kRepeatGrain / times + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) std::fill_n(to + i * times, times, from[i]);
+  });
+  return y;
+}
+// The sums of `times` neighbouring channels.
+at::Tensor added(const at::Tensor& x, std::int64_t times) {
+  if (times == 1) return x;
+  Ints shape = x.sizes().vec();
+  shape.back() /= times;
+  at::Tensor y = at::empty(shape, x.options());
+  const float* const from = x.const_data_ptr<float>();
+  float* const to = y.mutable_data_ptr<float>();
+  parallel_for(0, y.numel(), kRepeatGrain / times + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      float sum = from[i * times];
+      for (std::int64_t j = 1; j < times; ++j) sum += from[i * times + j];
+      to[i] = sum;
+    }
+  });
+  return y;
+}
+
+// Kernel [h, w, channels, filters of each].
 class DepthwiseConv : public Composite {
  public:
   explicit DepthwiseConv(ConvWindow window) : window_(std::move(window)) {}
@@ -23,7 +58,7 @@ class DepthwiseConv : public Composite {
   // `weights` may be others than the kernel's own.
   at::Tensor convolve(const at::Tensor& x, const at::Tensor& kernel, const ConvWeights& weights,
                       const FollowingActivation& activation) const {
-    return convolve_rows(geometry(kernel, window_), x, weights, activation);
+    return convolve_rows(geometry(kernel, window_), repeated(x, kernel.size(3)), weights, activation);
   }
 
   Values backward(const Recorded& recorded, const Values& dys) const override {
@@ -32,10 +67,11 @@ class DepthwiseConv : public Composite {
     const WindowGeometry g = geometry(kernel, window_);
     Values gradients(2);
     if (recorded.wanted[0])
-      gradients[0] = g.stride_h == 1 && g.stride_w == 1
-                         ? convolve_rows(flipped(g), dy, {kernel.flip({0, 1}).contiguous(), at::Tensor()}, {})
-                         : scatter(g, dy, kernel);
-    if (recorded.wanted[1]) gradients[1] = filter_gradient(g, x, dy, kernel.sizes());
+      gradients[0] = added(g.stride_h == 1 && g.stride_w == 1
+                               ? convolve_rows(flipped(g), dy, {kernel.flip({0, 1}).contiguous(), at::Tensor()}, {})
+                               : scatter(g, dy, kernel),
+                           kernel.size(3));
+    if (recorded.wanted[1]) gradients[1] = filter_gradient(g, repeated(x, kernel.size(3)), dy, kernel.sizes());
     return gradients;
   }
 
@@ -44,6 +80,7 @@ class DepthwiseConv : public Composite {
  private:
   static WindowGeometry geometry(const at::Tensor& kernel, const ConvWindow& w) {
     WindowGeometry g = window_geometry(kernel, w);
+    g.channels *= kernel.size(3);
     g.out_channels = g.channels;
     return g;
   }

@@ -40,7 +40,7 @@ bool has_direct_adjoint(const at::Tensor& kernel, const ConvWindow& w);
 
 // The weights of a convolution as the loops read them.
 struct ConvWeights {
-  at::Tensor kernel;  // of pack_weights(); of a depthwise convolution [h, w, channels]
+  at::Tensor kernel;  // of pack_weights(); of a depthwise convolution as it is
   at::Tensor bias;    // contiguous; undefined: none
 };
 at::Tensor pack_weights(const at::Tensor& kernel);
@@ -63,12 +63,12 @@ at::Tensor direct_transposed(const at::Tensor& x, const at::Tensor& kernel, cons
 Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y,
                                      const at::Tensor& dy, const ConvWindow& w, Wanted wanted);
 
-// The data that the loops read of a kernel [h, w, I, O] (depthwise: [h, w, channels, 1]) and a bias (undefined: none),
-// with the norm after them folded in. From the second call with the same values on, the same weights are given again:
-// values that variables hold are immutable while somebody else holds them too.
+// The data that the loops read of a kernel [h, w, I, O] (depthwise: [h, w, channels, filters of each]) and a bias
+// (undefined: none), with the norm after them folded in. From the second call with the same values on, the same weights
+// are given again: values that variables hold are immutable while somebody else holds them too.
 ConvWeights kept_weights(const at::Tensor& kernel, const at::Tensor& bias, const FollowingNorm& norm, bool depthwise);
 
-// A depthwise convolution with a kernel [h, w, channels, 1], tied to autograd where it is on.
+// A depthwise convolution with a kernel [h, w, channels, filters of each], tied to autograd where it is on.
 at::Tensor direct_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
 
 }  // namespace lockstep::ops

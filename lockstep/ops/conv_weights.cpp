@@ -21,7 +21,7 @@ ConvWeights fold(const at::Tensor& kernel, const at::Tensor& bias, const Followi
     if (norm.beta.defined()) shift = shift + norm.beta;
     offset = shift.to(at::kFloat);
     factor = factor.to(at::kFloat);
-    weights = kernel * (depthwise ? factor.unsqueeze(-1) : factor);
+    weights = kernel * (depthwise ? factor.view({kernel.size(2), kernel.size(3)}) : factor);
   }
   if (offset.defined()) offset = offset.contiguous();
   if (depthwise) return {weights.contiguous(), offset};
