@@ -1,6 +1,8 @@
 // Reductions, arg-reductions, scans, top-k, counts, segments.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -9,6 +11,7 @@
 #include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/parallel_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -168,6 +171,46 @@ Shapes top_k_shape(const Call& call) {
   return {out, out};
 }
 
+constexpr std::int64_t kSortedShare = 8;    // of a row: for more of it sorting is faster
+constexpr std::int64_t kTopKGrain = 16384;  // elements for which a thread is worth waking
+
+// A number in the order of floats, equal ones by their index, the lower one first; NaN is the largest, as for at::sort.
+std::uint64_t ranked(float value, std::uint32_t index) {
+  const auto bits = std::bit_cast<std::uint32_t>(value == 0 ? 0.0f : value);
+  const std::uint32_t order = std::isnan(value) ? ~0u : bits >> 31 ? ~bits : bits | 1u << 31;
+  return std::uint64_t{order} << 32 | static_cast<std::uint32_t>(~index);
+}
+
+// The places of the k largest floats of each row of x, the largest first, without sorting the row.
+at::Tensor largest_places(const at::Tensor& x, std::int64_t k) {
+  const std::int64_t columns = x.size(-1), rows = x.numel() / columns;
+  Ints shape = x.sizes().vec();
+  shape.back() = k;
+  at::Tensor index = at::empty(shape, at::kLong);
+  const float* const from = x.const_data_ptr<float>();
+  std::int64_t* const to = index.mutable_data_ptr<std::int64_t>();
+  parallel_for(0, rows, kTopKGrain / columns + 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::uint64_t> best(static_cast<std::size_t>(k));  // a heap whose first is the smallest
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* const values = from + row * columns;
+      for (std::int64_t i = 0; i < k; ++i)
+        best[static_cast<std::size_t>(i)] = ranked(values[i], static_cast<std::uint32_t>(i));
+      std::make_heap(best.begin(), best.end(), std::greater());
+      for (std::int64_t i = k; i < columns; ++i) {
+        const std::uint64_t next = ranked(values[i], static_cast<std::uint32_t>(i));
+        if (next < best.front()) continue;
+        std::pop_heap(best.begin(), best.end(), std::greater());
+        best.back() = next;
+        std::push_heap(best.begin(), best.end(), std::greater());
+      }
+      std::sort_heap(best.begin(), best.end(), std::greater());
+      for (std::int64_t i = 0; i < k; ++i)
+        to[row * k + i] = static_cast<std::uint32_t>(~best[static_cast<std::size_t>(i)]);
+    }
+  });
+  return index;
+}
+
 Tensors top_k(const Call& call) {
   const at::Tensor& x = in(call, 0);
   if (x.dim() < 1) throw_invalid_argument("the input must have at least one axis");
@@ -175,13 +218,20 @@ Tensors top_k(const Call& call) {
   if (k < 0 || k > x.size(-1)) {
     throw_invalid_argument(fmt::format("input must have at least k ({}) columns, it has {}", k, x.size(-1)));
   }
+  const auto* type = call.find_attr<DType>("index_type");
+  const auto results = [&](const at::Tensor& best, const at::Tensor& index) -> Tensors {
+    return {wrap(best), wrap(index.to(type ? to_scalar_type(*type) : at::kInt))};
+  };
+  if (x.scalar_type() == at::kFloat && x.is_cpu() && k > 0 && k <= x.size(-1) / kSortedShare) {
+    const at::Tensor index = largest_places(x.contiguous(), k);
+    return results(x.gather(-1, index), index);
+  }
   // Ties keep the lower index: a stable descending sort does that.
   const auto [values, order] = at::sort(ordered(x), /*stable=*/true, -1, /*descending=*/true);
   const at::Tensor index = order.slice(-1, 0, k).contiguous();
-  const at::Tensor best =
-      x.requires_grad() ? x.gather(-1, index) : from_ordered(values.slice(-1, 0, k).contiguous(), x.scalar_type());
-  const auto* type = call.find_attr<DType>("index_type");
-  return {wrap(best), wrap(index.to(type ? to_scalar_type(*type) : at::kInt))};
+  return results(
+      x.requires_grad() ? x.gather(-1, index) : from_ordered(values.slice(-1, 0, k).contiguous(), x.scalar_type()),
+      index);
 }
 
 Tensors in_top_k(const Call& call) {
