@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <map>
 
+#include <ATen/core/grad_mode.h>
+
 #include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/gram_matrix_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/product_internal.h"
 
@@ -181,23 +184,29 @@ std::optional<at::Tensor> einsum_product(const Equation& equation, const at::Ten
   }
   const auto arranged = [&](const at::Tensor& x, const std::string& labels, const std::string& first,
                             const std::string& last) {
-    Ints order;
-    std::int64_t sizes[3] = {1, 1, 1};
-    int group = 0;
-    for (const std::string* part : {static_cast<const std::string*>(&stack), &first, &last}) {
+    Ints order, shape;
+    for (char label : stack) {
+      order.push_back(static_cast<std::int64_t>(labels.find(label)));
+      shape.push_back(x.size(order.back()));
+    }
+    for (const std::string* part : {&first, &last}) {
+      shape.push_back(1);
       for (char label : *part) {
         order.push_back(static_cast<std::int64_t>(labels.find(label)));
-        sizes[group] *= x.size(order.back());
+        shape.back() *= x.size(order.back());
       }
-      ++group;
     }
-    const at::Tensor view = x.permute(order);
-    return stack.empty() ? view.reshape({sizes[1], sizes[2]}) : view.reshape({sizes[0], sizes[1], sizes[2]});
+    return x.permute(order).reshape(shape);
   };
   const at::Tensor x = arranged(a, left, rows, inner), y = arranged(b, right, inner, columns);
   if (!stack.empty() && !has_batch_product(x, y)) return std::nullopt;
-  const at::Tensor z = stack.empty() ? product(x, false, y, false) : batch_product(x, false, y, false);
   const std::string made = stack + rows + columns;
+  // The result is made in its order of axes where that leaves the matrices' rows in one piece.
+  Ints in_memory;
+  if (rows.size() == 1 && columns.size() == 1 && out.back() == columns[0]) {
+    for (char label : out) in_memory.push_back(static_cast<std::int64_t>(made.find(label)));
+  }
+  const at::Tensor z = stack.empty() ? product(x, false, y, false) : batch_product(x, false, y, false, in_memory);
   Ints shape, order;
   for (char label : made)
     shape.push_back(has(left, label) ? a.size(static_cast<std::int64_t>(left.find(label)))
@@ -266,6 +275,13 @@ std::optional<Tensor> try_dense_bias_act(const Tensor& x, const Tensor& kernel, 
     y = y.reshape(shape);
   }
   return wrap(std::move(y));
+}
+
+std::optional<Tensor> try_gram_matrix(const Tensor& x) {
+  if (!x.is_value() || x.dtype() != DType::kFloat32 || x.rank() != 2) return std::nullopt;
+  const at::Tensor& rows = aten(x);
+  if (!has_product(rows, rows) || (at::GradMode::is_enabled() && rows.requires_grad())) return std::nullopt;
+  return wrap(gram_matrix(rows));
 }
 
 std::optional<Tensor> try_einsum_bias(std::string_view text, const Tensor& x, const Tensor& kernel,

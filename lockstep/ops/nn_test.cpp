@@ -1,6 +1,7 @@
 // Values that TensorFlow 2.21 gives on a CPU; own loops against the general path.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 
@@ -11,6 +12,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/gram_matrix_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -134,7 +136,28 @@ TEST(Conv2D, GradientsOfFloat64) {
   }
 }
 
-// Products with their own gradients, and gradients of those, against float64.
+// f, its gradients, and gradients of those, in float32 against float64.
+void expect_float64(const std::function<Tensor(const Tensor&, const Tensor&)>& f, const Tensor& a, const Tensor& b,
+                    const std::string& what) {
+  const auto run = [&](DType dtype) {
+    set_grad_enabled(true);
+    const Tensor la = make_leaf(cast(a, dtype)), lb = make_leaf(cast(b, dtype));
+    Tensors out = {f(la, lb)};
+    for (const Tensor& g : grad({reduce_sum(square(out[0]))}, {la, lb}, {}, true, true)) out.push_back(g);
+    for (const Tensor& g : grad({reduce_sum(square(out[1]))}, {la, lb}, {}, false, false)) out.push_back(g);
+    set_grad_enabled(false);
+    for (Tensor& value : out) value = cast(detach(value), DType::kFloat64);
+    return out;
+  };
+  const Tensors got = run(DType::kFloat32), want = run(DType::kFloat64);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ(got[i].shape(), want[i].shape()) << what;
+    const auto g = got[i].to_vector<double>(), w = want[i].to_vector<double>();
+    const double scale = 1 + std::fabs(*std::max_element(w.begin(), w.end()));
+    for (std::size_t n = 0; n < w.size(); ++n) ASSERT_NEAR(g[n], w[n], 1e-4 * scale) << what << ' ' << i << ' ' << n;
+  }
+}
+
 TEST(MatMul, GradientsOfGradients) {
   for (int transposed = 0; transposed < 8; ++transposed) {
     const bool ta = transposed & 1, tb = transposed & 2, stack = transposed & 4;
@@ -142,36 +165,26 @@ TEST(MatMul, GradientsOfGradients) {
       return stack ? Shape{2, 3, rows, columns} : Shape{rows, columns};
     };
     const Tensor a = noise(ta ? shape(30, 70) : shape(70, 30), 7), b = noise(tb ? shape(90, 30) : shape(30, 90), 8);
-    const auto run = [&](DType dtype) {
-      set_grad_enabled(true);
-      const Tensor la = make_leaf(cast(a, dtype)), lb = make_leaf(cast(b, dtype));
-      Tensors out = {matmul(la, lb, ta, tb)};
-      for (const Tensor& g : grad({reduce_sum(square(out[0]))}, {la, lb}, {}, true, true)) out.push_back(g);
-      for (const Tensor& g : grad({reduce_sum(square(out[1]))}, {la, lb}, {}, false, false)) out.push_back(g);
-      set_grad_enabled(false);
-      for (Tensor& value : out) value = cast(detach(value), DType::kFloat64);
-      return out;
-    };
-    const Tensors got = run(DType::kFloat32), want = run(DType::kFloat64);
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      const auto g = got[i].to_vector<double>(), w = want[i].to_vector<double>();
-      const double scale = 1 + std::fabs(*std::max_element(w.begin(), w.end()));
-      for (std::size_t n = 0; n < w.size(); ++n)
-        ASSERT_NEAR(g[n], w[n], 1e-4 * scale) << transposed << ' ' << i << ' ' << n;
-    }
+    expect_float64([&](const Tensor& x, const Tensor& y) { return matmul(x, y, ta, tb); }, a, b,
+                   "matmul " + std::to_string(transposed));
+  }
+}
+
+TEST(MatMul, GramMatrix) {
+  for (const auto& [rows, depth] : std::vector<std::pair<int, int>>{{4, 3}, {16, 40}, {17, 300}, {65, 1}, {130, 270}}) {
+    const Tensor x = noise({rows, depth}, 3), want = matmul(x, x, false, true);
+    EXPECT_EQ(try_gram_matrix(x).value().to_vector<float>(), want.to_vector<float>()) << rows << ' ' << depth;
   }
 }
 
 TEST(Einsum, EqualsFloat64) {
   const Shape a{3, 4, 5}, b{3, 5, 6};
   const auto check = [](const char* equation, const Shape& first, const Shape& second) {
-    const Tensor x = noise(first, 1), y = noise(second, 2);
-    const Tensor got = einsum(equation, {x, y});
-    const Tensor want = einsum(equation, {cast(x, DType::kFloat64), cast(y, DType::kFloat64)});
-    ASSERT_EQ(got.shape(), want.shape()) << equation;
-    const auto g = got.to_vector<float>();
-    const auto w = want.to_vector<double>();
-    for (std::size_t i = 0; i < w.size(); ++i) ASSERT_NEAR(g[i], w[i], 1e-5) << equation << ' ' << i;
+    expect_float64(
+        [&](const Tensor& x, const Tensor& y) {
+          return einsum(equation, {x, y});
+        },
+        noise(first, 1), noise(second, 2), equation);
   };
   check("bij,bjk->bik", a, b);
   check("bij,bjk->kbi", a, b);
@@ -182,6 +195,14 @@ TEST(Einsum, EqualsFloat64) {
   check("ij,ij->ij", Shape{2, 3}, Shape{2, 3});
   check("ij,ij->", Shape{2, 3}, Shape{2, 3});
   check("ij,jk->k", Shape{2, 3}, Shape{3, 4});
+  // Heads of attention: stacks whose axes are not next to each other, kept in that order or not.
+  for (const char* equation :
+       {"bqhd,bkhd->bhqk", "bqhd,bkhd->bqhk", "bqhd,bkhd->bqkh", "bqhd,bkhd->hkbq", "bqhd,bqhe->bhde"})
+    check(equation, Shape{2, 5, 3, 7},
+          std::string_view(equation).starts_with("bqhd,bk") ? Shape{2, 6, 3, 7} : Shape{2, 5, 3, 4});
+  check("bhqk,bkhd->bqhd", Shape{2, 3, 5, 6}, Shape{2, 6, 3, 7});
+  check("bhqk,bkhd->bqhd", Shape{2, 3, 1, 6}, Shape{2, 6, 3, 1});
+  check("bhk,bkhd->bhd", Shape{2, 3, 6}, Shape{2, 6, 3, 7});
   check("...ij,...jk->...ik", a, b);
 }
 

@@ -1,6 +1,7 @@
 #include "lockstep/ops/product_internal.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -21,9 +22,22 @@ struct Stored {
   bool transposed;
 };
 Stored stored(const at::Tensor& x, bool transposed) {
-  if (x.stride(1) == 1 && x.stride(0) >= x.size(1)) return {x, transposed};
-  if (x.stride(0) == 1 && x.stride(1) >= x.size(0)) return {x.t(), !transposed};
+  if (x.stride(-1) == 1 && x.stride(-2) >= x.size(-1)) return {x, transposed};
+  if (x.stride(-2) == 1 && x.stride(-1) >= x.size(-2)) return {x.transpose(-1, -2), !transposed};
   return {x.contiguous(), transposed};
+}
+
+// Where the matrices of a stack begin, in floats.
+std::vector<std::int64_t> places_of(const at::Tensor& stack) {
+  std::vector<std::int64_t> places{0};
+  for (std::int64_t axis = 0; axis < stack.dim() - 2; ++axis) {
+    std::vector<std::int64_t> next;
+    for (const std::int64_t place : places) {
+      for (std::int64_t i = 0; i < stack.size(axis); ++i) next.push_back(place + i * stack.stride(axis));
+    }
+    places = std::move(next);
+  }
+  return places;
 }
 
 at::Tensor compute(const at::Tensor& left, bool transpose_a, const at::Tensor& right, bool transpose_b,
@@ -56,38 +70,51 @@ at::Tensor compute(const at::Tensor& left, bool transpose_a, const at::Tensor& r
   return c;
 }
 
-// One product after the other; a stack is shared out among the threads.
-at::Tensor compute_batch(const at::Tensor& left, bool transpose_a, const at::Tensor& right, bool transpose_b) {
-  const at::Tensor a = left.contiguous(), b = right.contiguous();
+// One product after the other; a stack is shared out among the threads. The axes of the result are `order` in memory.
+at::Tensor compute_batch(const at::Tensor& left, bool transpose_a, const at::Tensor& right, bool transpose_b,
+                         at::IntArrayRef order) {
+  const Stored a = stored(left, transpose_a), b = stored(right, transpose_b);
   Product p;
-  p.rows = a.size(transpose_a ? -1 : -2), p.depth = a.size(transpose_a ? -2 : -1),
-  p.columns = b.size(transpose_b ? -2 : -1);
-  p.a_stride = a.size(-1), p.transpose_a = transpose_a, p.b_stride = b.size(-1), p.transpose_b = transpose_b,
-  p.c_stride = p.columns;
-  std::vector<std::int64_t> shape = a.sizes().vec();
+  p.rows = a.matrix.size(a.transposed ? -1 : -2), p.depth = a.matrix.size(a.transposed ? -2 : -1),
+  p.columns = b.matrix.size(b.transposed ? -2 : -1);
+  p.a_stride = a.matrix.stride(-2), p.transpose_a = a.transposed, p.b_stride = b.matrix.stride(-2),
+  p.transpose_b = b.transposed;
+  std::vector<std::int64_t> shape = left.sizes().vec();
   shape[shape.size() - 2] = p.rows, shape.back() = p.columns;
-  at::Tensor c = at::empty(shape, left.options());
-  const float *from_a = a.const_data_ptr<float>(), *from_b = b.const_data_ptr<float>();
+  at::Tensor c = order.empty() ? at::empty(shape, left.options()) : at::empty_permuted(shape, order, left.options());
+  p.c_stride = c.stride(-2);
+  const float *from_a = a.matrix.const_data_ptr<float>(), *from_b = b.matrix.const_data_ptr<float>();
   float* const to = c.mutable_data_ptr<float>();
-  const std::int64_t count = c.numel() / (p.rows * p.columns), work = p.rows * p.columns * p.depth;
+  const std::vector<std::int64_t> in_a = places_of(a.matrix), in_b = places_of(b.matrix), in_c = places_of(c);
+  const auto count = static_cast<std::int64_t>(in_c.size());
+  const std::int64_t work = p.rows * p.columns * p.depth;
   parallel_for(0, count, std::max<std::int64_t>(1, kWorthAThread / work), [&](std::int64_t begin, std::int64_t end) {
     Product one = p;
-    for (std::int64_t n = begin; n < end; ++n) {
-      one.a = from_a + n * p.rows * p.depth, one.b = from_b + n * p.depth * p.columns,
-      one.c = to + n * p.rows * p.columns;
+    for (auto n = static_cast<std::size_t>(begin); n < static_cast<std::size_t>(end); ++n) {
+      one.a = from_a + in_a[n], one.b = from_b + in_b[n], one.c = to + in_c[n];
       direct_kernels().matrix_product(one, 0, p.rows, 0, p.columns);
     }
   });
   return c;
 }
 
+// The order in memory of the axes of a stack of matrices, where the last one is the last; else empty, the usual one.
+std::vector<std::int64_t> order_of(const at::Tensor& x) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(x.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  if (x.stride(-1) != 1 || !x.is_non_overlapping_and_dense()) return {};
+  std::stable_sort(order.begin(), order.end() - 1,
+                   [&](std::int64_t i, std::int64_t j) { return x.stride(i) > x.stride(j); });
+  return order;
+}
+
 struct BatchProductNode : torch::autograd::Function<BatchProductNode> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& a, bool transpose_a,
-                            const at::Tensor& b, bool transpose_b) {
+                            const at::Tensor& b, bool transpose_b, at::IntArrayRef order) {
     context->save_for_backward({a, b});
     context->saved_data["transpose_a"] = transpose_a;
     context->saved_data["transpose_b"] = transpose_b;
-    return compute_batch(a, transpose_a, b, transpose_b);
+    return compute_batch(a, transpose_a, b, transpose_b, order);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list dys) {
@@ -95,9 +122,15 @@ struct BatchProductNode : torch::autograd::Function<BatchProductNode> {
     const at::Tensor &a = saved[0], &b = saved[1], &dc = dys[0];
     const bool ta = context->saved_data["transpose_a"].toBool(), tb = context->saved_data["transpose_b"].toBool();
     at::Tensor da, db;
-    if (context->needs_input_grad(0)) da = ta ? batch_product(b, tb, dc, true) : batch_product(dc, false, b, !tb);
-    if (context->needs_input_grad(1)) db = tb ? batch_product(dc, true, a, ta) : batch_product(a, !ta, dc, false);
-    return {da, at::Tensor(), db, at::Tensor()};
+    if (context->needs_input_grad(0)) {
+      const auto order = order_of(a);
+      da = ta ? batch_product(b, tb, dc, true, order) : batch_product(dc, false, b, !tb, order);
+    }
+    if (context->needs_input_grad(1)) {
+      const auto order = order_of(b);
+      db = tb ? batch_product(dc, true, a, ta, order) : batch_product(a, !ta, dc, false, order);
+    }
+    return {da, at::Tensor(), db, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -149,6 +182,31 @@ at::Tensor product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, b
   return ProductNode::apply(a, transpose_a, b, transpose_b, bias.defined() ? std::optional(bias) : std::nullopt, relu);
 }
 
+at::Tensor gram_matrix(const at::Tensor& x) {
+  const at::Tensor rows = x.contiguous();
+  Product p;
+  p.rows = p.columns = rows.size(0), p.depth = rows.size(1);
+  p.a = p.b = rows.const_data_ptr<float>(), p.a_stride = p.b_stride = p.depth, p.transpose_b = true;
+  at::Tensor c = at::empty({p.rows, p.rows}, rows.options());
+  float* const to = c.mutable_data_ptr<float>();
+  p.c = to, p.c_stride = p.rows;
+  const std::int64_t panel = direct_kernels().panel, panels = (p.rows + panel - 1) / panel;
+  const auto for_panels = [&](std::int64_t work, const auto& each) {
+    parallel_for(0, panels, std::max<std::int64_t>(1, kWorthAThread / work), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = panels - begin; n-- > panels - end;)  // the longest first
+        each(n * panel, std::min(p.rows, (n + 1) * panel));
+    });
+  };
+  for_panels(p.rows * p.depth * panel / 2 + 1,
+             [&](std::int64_t begin, std::int64_t end) { direct_kernels().matrix_product(p, 0, end, begin, end); });
+  for_panels(p.rows * panel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = 0; i < begin; ++i) {
+      for (std::int64_t j = begin; j < end; ++j) to[j * p.rows + i] = to[i * p.rows + j];
+    }
+  });
+  return c;
+}
+
 bool has_batch_product(const at::Tensor& a, const at::Tensor& b) {
   const auto fits = [](const at::Tensor& x) {
     return x.scalar_type() == at::kFloat && x.dim() > 2 && x.is_cpu() && x.size(-1) * x.size(-2) >= 16;
@@ -157,10 +215,11 @@ bool has_batch_product(const at::Tensor& a, const at::Tensor& b) {
          a.sizes().slice(0, a.dim() - 2) == b.sizes().slice(0, b.dim() - 2);
 }
 
-at::Tensor batch_product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b) {
+at::Tensor batch_product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b,
+                         at::IntArrayRef order) {
   if (at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad()))
-    return BatchProductNode::apply(a, transpose_a, b, transpose_b);
-  return compute_batch(a, transpose_a, b, transpose_b);
+    return BatchProductNode::apply(a, transpose_a, b, transpose_b, order);
+  return compute_batch(a, transpose_a, b, transpose_b, order);
 }
 
 ReluGradient relu_bias_gradient(const at::Tensor& y, const at::Tensor& dy, bool wants_bias) {

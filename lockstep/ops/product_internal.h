@@ -15,10 +15,15 @@ bool has_product(const at::Tensor& a, const at::Tensor& b);
 at::Tensor product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b,
                    const at::Tensor& bias = {}, bool relu = false);
 
-// The same for stacks of matrices [..., rows, depth] and [..., depth, columns] with equal leading axes, without bias;
-// not for tiny matrices.
+// x xᵀ of a matrix that has_product() takes, without autograd: the sums above the diagonal are those below it.
+at::Tensor gram_matrix(const at::Tensor& x);
+
+// product() for stacks of matrices [..., rows, depth] and [..., depth, columns] with equal leading axes, without bias;
+// not for tiny matrices. Views of other orders of the axes are not copied where rows or columns of a matrix are
+// contiguous. `order`: of the axes of the result in memory, the columns last; empty: the usual one.
 bool has_batch_product(const at::Tensor& a, const at::Tensor& b);
-at::Tensor batch_product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b);
+at::Tensor batch_product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b,
+                         at::IntArrayRef order = {});
 
 // dz = dy where y > 0 (y undefined: dy itself), db = its sum over rows. Images are rows of channels.
 struct ReluGradient {

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/optimizers/per_variable_internal.h"
+#include "lockstep/ops/gram_matrix_internal.h"
 
 namespace lockstep::optimizers {
 namespace {
@@ -77,14 +78,19 @@ class MuonOptimizer : public PerVariableOptimizer {
     w = w - direction * scale;
   }
 
+  static Tensor times_its_transpose(const Tensor& x) {
+    if (auto product = ops::try_gram_matrix(x)) return *std::move(product);
+    return ops::matmul(x, x, false, true);
+  }
+
   // Newton-Schulz iteration towards the nearest orthogonal matrix.
   Tensor orthogonalized(const Tensor& g) const {
     const bool tall = g.dim(0) > g.dim(1);
     Tensor x = tall ? ops::transpose(g) : g;
     x = x / (ops::sqrt(ops::reduce_sum(ops::square(x))) + 1e-7);
     for (std::int64_t i = 0; i < options_.ns_steps; ++i) {
-      const Tensor a = ops::matmul(x, x, false, true);
-      const Tensor b = a * options_.muon_b + ops::matmul(a, a) * options_.muon_c;
+      const Tensor a = times_its_transpose(x);  // equal to its transpose
+      const Tensor b = a * options_.muon_b + times_its_transpose(a) * options_.muon_c;
       x = x * options_.muon_a + ops::matmul(b, x);
     }
     return tall ? ops::transpose(x) : x;
