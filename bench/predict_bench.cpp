@@ -1,5 +1,5 @@
-// Times predictions of a model on the arrays of a file, as JSON; MODEL is a .keras file or a SavedModel with one input
-// and one output:
+// Times predictions of a model on the arrays of a file (x, or x0, x1, ... where a model has several inputs), as JSON;
+// MODEL is a .keras file or a SavedModel with one output:
 //   predict_bench MODEL DATA.npz BATCH CALLS
 #include <algorithm>
 #include <chrono>
@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -25,27 +26,43 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-using Predict = std::function<lockstep::Tensor(const lockstep::Tensor&)>;
+using Inputs = std::vector<lockstep::Tensor>;
+using Predict = std::function<lockstep::Tensor(const Inputs&)>;
 
 Predict load(const std::string& path) {
   if (path.ends_with(".keras")) {
-    return [model = lockstep::keras::load_model(path)](const lockstep::Tensor& x) {
-      return model(x, {.training = false}).leaf();
+    return [model = lockstep::keras::load_model(path)](const Inputs& x) {
+      if (x.size() == 1) return model(x[0], {.training = false}).leaf();
+      return model(std::vector<lockstep::keras::Structure>(x.begin(), x.end()), {.training = false}).leaf();
     };
   }
-  return [model = lockstep::saved_model::load(path)](const lockstep::Tensor& x) {
-    return model.signatures("serving_default")(x).begin()->second;
+  return [model = lockstep::saved_model::load(path)](const Inputs& x) {
+    const auto call = model.signatures("serving_default");
+    if (x.size() == 1) return call(x[0]).begin()->second;
+    std::map<std::string, lockstep::Tensor> named;
+    for (std::size_t i = 0; i < x.size(); ++i) named.emplace(call.inputs()[i].name, x[i]);
+    return call(named).begin()->second;
   };
+}
+
+// The first rows of each input.
+Inputs read(const lockstep::formats::NpzReader& data, std::int64_t batch) {
+  Inputs inputs;
+  for (const auto& info : data.list()) {
+    if (!info.name.starts_with('x')) continue;
+    const auto all = lockstep::Tensor::from_data(data.read(info.name));
+    std::vector<std::int64_t> begin(static_cast<std::size_t>(all.rank()), 0), size(begin.size(), -1);
+    size[0] = batch;
+    inputs.push_back(lockstep::ops::slice(all, begin, size));
+  }
+  return inputs;
 }
 
 void run(char** argv) {
   const Predict predict = load(argv[1]);
   const lockstep::formats::NpzReader data(argv[2]);
-  const auto all = lockstep::Tensor::from_data(data.read("x"));
   const int batch = std::atoi(argv[3]), calls = std::atoi(argv[4]);
-  std::vector<std::int64_t> begin(static_cast<std::size_t>(all.rank()), 0), size(begin.size(), -1);
-  size[0] = batch;
-  const auto x = lockstep::ops::slice(all, begin, size);
+  const Inputs x = read(data, batch);
   std::vector<double> times;
   lockstep::Tensor y;
   std::clock_t cpu = 0;
