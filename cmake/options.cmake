@@ -26,7 +26,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # In units of several sources GCC 12 takes types of one source for shared ones, and reports copies of short strings that
   # never happen.
   add_compile_options(-Wno-subobject-linkage -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
-  # GCC collects garbage from 128 MB on, and each collection marks the whole precompiled header: a tenth of the compile time.
+  # GCC collects garbage from 128 MB on, and each collection marks the whole precompiled header: a tenth of the compile time of
+  # units with LibTorch's headers.
   add_compile_options(--param=ggc-min-heapsize=1000000)
 endif()
 if(NOT LOCKSTEP_SANITIZE STREQUAL "")
