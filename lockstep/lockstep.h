@@ -88,12 +88,12 @@ namespace regularizers = lockstep::regularizers;
 namespace tree = lockstep::keras_tree;
 namespace utils = lockstep::utils;
 namespace mixed_precision {
+using backend::dtype_policy;
 using keras::set_dtype_policy;
 using optimizers::LossScaleOptimizer;
 using Policy = DTypePolicy;
 inline void set_global_policy(const DTypePolicy& policy) { set_dtype_policy(policy.name()); }
-inline DTypePolicy dtype_policy() { return {}; }
-inline DTypePolicy global_policy() { return {}; }
+inline DTypePolicy global_policy() { return dtype_policy(); }
 }  // namespace mixed_precision
 namespace saving {
 using custom_object_scope = CustomObjectScope;

@@ -7,7 +7,7 @@
 
 namespace lockstep::ops {
 
-// x xᵀ. Empty where there is no kernel for it, or gradients are recorded.
+// Returns x · transpose(x), or nullopt if there is no kernel for the shape and dtype or if autograd records.
 std::optional<Tensor> try_gram_matrix(const Tensor& x);
 
 }  // namespace lockstep::ops
