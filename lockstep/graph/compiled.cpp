@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -27,7 +28,7 @@ bool is_dense(const Tensor& tensor) {
 }
 
 // The rows of the batch that all inputs are, or 0.
-std::int64_t batch_of(const Tensors& feeds) {
+std::int64_t batch_of(std::span<const Tensor> feeds) {
   std::int64_t batch = 0;
   for (const Tensor& feed : feeds) {
     if (!is_dense(feed)) continue;
@@ -57,13 +58,18 @@ Dims with_rows(Dims dims, std::int64_t rows) {
   return dims;
 }
 
-std::string key_of(const Tensors& feeds, std::int64_t rows) {
+std::string key_of(std::span<const Tensor> feeds, std::int64_t rows) {
   std::string key = rows > 0 ? fmt::format("{} rows", rows) : "whole";
   for (const Tensor& feed : feeds) {
     if (is_dense(feed))
       key += fmt::format("; {} {}", dtype_name(feed.dtype()), fmt::join(with_rows(feed.shape().dims(), rows), "x"));
   }
   return key;
+}
+
+// Those that may be others in the next run.
+std::span<const Tensor> inputs_of(const Tensors& feeds, const RunContext& context) {
+  return std::span(feeds).first(feeds.size() - std::min(feeds.size(), context.captured));
 }
 
 struct NewTensor {
@@ -91,7 +97,7 @@ std::function<void()> CompiledPlan::before_step(const Plan& plan, RunContext& co
 
 std::optional<Tensors> CompiledPlan::run(const Plan& plan, const Tensors& feeds, RunContext& context) {
   if (context.recording || ops::grad_enabled() || !compiles_graphs()) return std::nullopt;
-  const std::int64_t batch = batch_of(feeds);
+  const std::int64_t batch = batch_of(inputs_of(feeds, context));
   if (batch > 1 && batch >= ops::parallel_threads()) {
     if (auto results = run_by_rows(plan, feeds, batch, context)) return results;
   }
@@ -99,7 +105,7 @@ std::optional<Tensors> CompiledPlan::run(const Plan& plan, const Tensors& feeds,
   if (!made) return std::nullopt;
   std::vector<formats::TensorData> kept;
   std::vector<const void*> inputs;
-  for (const Tensor& feed : feeds) {
+  for (const Tensor& feed : inputs_of(feeds, context)) {
     if (!is_dense(feed)) continue;
     kept.push_back(feed.to_data());
     inputs.push_back(kept.back().bytes.data());
@@ -135,7 +141,7 @@ std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors
   const MadePtr last = !made || rest == 0 ? made : find_or_make(plan, feeds, rest, context);
   if (!made || !last) return std::nullopt;
   std::vector<formats::TensorData> inputs;
-  for (const Tensor& feed : feeds) {
+  for (const Tensor& feed : inputs_of(feeds, context)) {
     if (is_dense(feed)) inputs.push_back(feed.to_data());
   }
   Tensors results;
@@ -170,13 +176,17 @@ std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors
 
 CompiledPlan::MadePtr CompiledPlan::find_or_make(const Plan& plan, const Tensors& feeds, std::int64_t rows,
                                                  RunContext& context) {
-  const std::string key = key_of(feeds, rows);
+  const std::string key = key_of(inputs_of(feeds, context), rows);
+  const std::span<const Tensor> captured = std::span(feeds).subspan(inputs_of(feeds, context).size());
   const std::lock_guard lock(mutex_);
   const auto found = made_.find(key);
   if (found != made_.end()) {
-    const bool current = !found->second || std::ranges::all_of(found->second->variables, [](const VariableRead& read) {
-      return same(read.variable->read(), read.value);
-    });
+    const bool current =
+        !found->second ||
+        (std::ranges::all_of(found->second->variables,
+                             [](const VariableRead& read) { return same(read.variable->read(), read.value); }) &&
+         std::ranges::equal(found->second->captured, captured,
+                            [](const Tensor& a, const Tensor& b) { return same(a, b); }));
     if (current) {
       ++runs_since_change_;
       return found->second;
@@ -205,7 +215,14 @@ CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds,
   try {
     std::vector<Lowered> known;
     std::vector<int> inputs;
-    for (const Tensor& feed : feeds) {
+    const std::size_t may_change = inputs_of(feeds, context).size();
+    made->captured.assign(feeds.begin() + static_cast<std::ptrdiff_t>(may_change), feeds.end());
+    for (std::size_t i = 0; i < feeds.size(); ++i) {
+      const Tensor& feed = feeds[i];
+      if (i >= may_change && is_dense(feed)) {
+        known.push_back(known_constant(feed));
+        continue;
+      }
       Lowered& input = known.emplace_back();
       input.dtype = feed.dtype();
       if (!is_dense(feed)) {

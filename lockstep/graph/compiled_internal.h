@@ -28,6 +28,7 @@ class CompiledPlan {
   struct Made {
     inference::Program program;
     std::vector<VariableRead> variables;
+    Tensors captured;              // feeds that the program took as constants
     std::vector<Lowered> outputs;  // constants, or values
     Effects effects;
   };

@@ -90,6 +90,11 @@ LoweredTensors cast(Lowering& lowering, const Step& step, Inputs inputs, Inputs 
   return {lowering.custom(step, inputs, like[0], true)};
 }
 
+LoweredTensors bitcast(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  if (dtype_size(like[0].dtype) == dtype_size(inputs[0].dtype)) return cast(lowering, step, inputs, like);
+  return {lowering.custom(step, inputs, like[0], false)};
+}
+
 LoweredTensors reduce(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Lowered& x = inputs[0];
   const auto rank = static_cast<std::int64_t>(x.dims.size());
@@ -521,37 +526,14 @@ LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Input
 LoweringRule find_array_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = [] {
     std::unordered_map<std::string_view, LoweringRule> rules = {
-        {"AddN", add_n},
-        {"Cast", cast},
-        {"Mean", reduce},
-        {"Sum", reduce},
-        {"Max", reduce},
-        {"Min", reduce},
-        {"Prod", reduce},
-        {"All", reduce},
-        {"Any", reduce},
-        {"EuclideanNorm", reduce},
-        {"Reshape", reshape},
-        {"ExpandDims", reshape},
-        {"Squeeze", reshape},
-        {"Transpose", transpose},
-        {"Pad", pad},
-        {"PadV2", pad},
-        {"ConcatV2", concat},
-        {"Concat", concat},
-        {"Split", split},
-        {"Pack", pack},
-        {"SelectV2", select},
-        {"SplitV", split_v},
-        {"ReverseV2", reverse},
-        {"Tile", repeat},
-        {"BroadcastTo", repeat},
-        {"Unpack", split},
-        {"StridedSlice", strided_slice},
-        {"Slice", slice},
-        {"GatherV2", gather},
-        {"Gather", gather},
-        {"ResourceGather", gather},
+        {"AddN", add_n},         {"Cast", cast},          {"Bitcast", bitcast},      {"Mean", reduce},
+        {"Sum", reduce},         {"Max", reduce},         {"Min", reduce},           {"Prod", reduce},
+        {"All", reduce},         {"Any", reduce},         {"EuclideanNorm", reduce}, {"Reshape", reshape},
+        {"ExpandDims", reshape}, {"Squeeze", reshape},    {"Transpose", transpose},  {"Pad", pad},
+        {"PadV2", pad},          {"ConcatV2", concat},    {"Concat", concat},        {"Split", split},
+        {"Pack", pack},          {"SelectV2", select},    {"SplitV", split_v},       {"ReverseV2", reverse},
+        {"Tile", repeat},        {"BroadcastTo", repeat}, {"Unpack", split},         {"StridedSlice", strided_slice},
+        {"Slice", slice},        {"GatherV2", gather},    {"Gather", gather},        {"ResourceGather", gather},
     };
     for (const char* name :
          {"Less",        "LessEqual",  "Greater",    "GreaterEqual", "Equal", "NotEqual",    "LogicalAnd",

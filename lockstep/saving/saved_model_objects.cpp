@@ -442,7 +442,8 @@ class ObjectLoader final : public LoadedObjects {
          variables = state_.all_variables](const Tensors& arguments) {
           Tensors feeds = arguments;
           feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
-          return graph::Executable::prepare(function.function, library, resources)->run(feeds);
+          return graph::Executable::prepare(function.function, library, resources)
+              ->run(feeds, function.captures.size());
         },
         [function = function.function, library = state_.library] { return graph::changes_state(*function, *library); });
   }

@@ -1,0 +1,42 @@
+"""Makes fit() and evaluate() of Keras trace their steps once.
+
+A trace that creates variables is repeated by tf.function, and those of an optimizer, of metrics and of losses are created in the
+first step: half of the time of a short fit. Keras itself creates them before the step for models under a strategy
+(Trainer._symbolic_build); the numbers do not follow from when.
+"""
+
+import functools
+
+import numpy as np
+
+
+def build(model, y, training):
+    """Creates the variables of the optimizer, the metrics and the losses of a model that is built."""
+    import keras
+    if not (model.built and model.compiled):
+        return
+    with model.distribute_strategy.scope():
+        if training and model.optimizer is not None and not model.optimizer.built and model.trainable_variables:
+            model.optimizer.build(model.trainable_variables)
+        targets = keras.tree.flatten(y)
+        if not hasattr(model, "output") or not targets or not all(isinstance(value, np.ndarray) for value in targets):
+            return
+        y = keras.tree.map_structure(lambda value: keras.KerasTensor(value.shape, keras.backend.standardize_dtype(value.dtype)), y)
+        for part in (model._compile_metrics, model._compile_loss):
+            if part is not None and not part.built:
+                part.build(y, model.output)
+
+
+def wrapped(method, training):
+    @functools.wraps(method)
+    def call(self, x=None, y=None, *args, **options):
+        build(self, y, training)
+        return method(self, x, y, *args, **options)
+
+    return call
+
+
+def install():
+    from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+    for name, training in (("fit", True), ("train_on_batch", True), ("evaluate", False), ("test_on_batch", False)):
+        setattr(TensorFlowTrainer, name, wrapped(getattr(TensorFlowTrainer, name), training))
