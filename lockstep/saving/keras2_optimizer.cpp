@@ -167,6 +167,13 @@ bool is_decayed_schedule(const Json& rate) {
   return rate.is_object() && rate.value("class_name", Json()) == Json("DecayedSchedule");
 }
 
+// What `decay` of an optimizer is read as. Adagrad of Keras 2 does not load a schedule, also not its own.
+bool is_decay_of_each_step(const Json& rate) {
+  if (!rate.is_object() || rate.value("class_name", Json()) != Json("InverseTimeDecay")) return false;
+  const Json& config = rate.at("config");
+  return config.value("decay_steps", Json()) == Json(1) && config.value("staircase", Json()) == Json(false);
+}
+
 // The tree of metrics without those of Keras 2 alone.
 Json known_metrics(const Json& tree, const std::string& model) {
   if (tree.is_object() && tree.value("class_name", Json()) == Json("MeanRelativeError")) {
@@ -245,6 +252,9 @@ Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config,
     arguments["decay"] = class_name == "Nadam" ? legacy->schedule_decay : 0.0;
     if (decayed) {
       for (const char* key : {"learning_rate", "decay"}) arguments[key] = rate.at("config").at(key);
+    } else if (is_decay_of_each_step(rate) && class_name != "Nadam") {
+      arguments["learning_rate"] = rate.at("config").at("initial_learning_rate");
+      arguments["decay"] = rate.at("config").at("decay_rate");
     }
   }
   Keras2Optimizer out;

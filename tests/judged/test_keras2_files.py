@@ -101,7 +101,7 @@ OPTIMIZERS = [("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam"
               ("SGD", {"weight_decay": 0.01}), ("Adam", {"use_ema": True})]
 FIRST = [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("Adam", {"amsgrad": True, "decay": 0.01}), ("Adagrad", {}),
          ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
-         ("RMSprop", {"centered": True, "epsilon": 0.01}), ("Nadam", {}), ("Adagrad", {"epsilon": 0.1}),
+         ("RMSprop", {"centered": True, "epsilon": 0.01}), ("Nadam", {}), ("Adagrad", {"epsilon": 0.1}), ("Adagrad", {"decay": 0.3}),
          ("Adam", {"learning_rate": "schedule", "decay": 0.2}), ("SGD", {"learning_rate": "schedule", "momentum": 0.8, "decay": 0.1})]
 
 
