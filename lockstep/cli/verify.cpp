@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,6 +10,7 @@
 #include "lockstep/cli/exit_codes_internal.h"
 #include "lockstep/cli/report_internal.h"
 #include "lockstep/formats/graph_files_internal.h"
+#include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/saved_model_fingerprint_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
@@ -55,18 +54,10 @@ void check_checkpoint(const Artifact& artifact) {
     const formats::BundleReader reader(formats::checkpoint_of_meta_graph(artifact.path));
 }
 
-// The variables of an object are numbered, so that a missing one is noticed.
-void check_numbering(const Artifact& artifact) {
-  const auto* weights = dynamic_cast<const formats::KerasWeights*>(artifact.tensors.get());
-  if (weights == nullptr) return;
-  std::set<std::string> groups;
-  for (const auto& info : weights->list()) {
-    const std::size_t name = info.name.rfind('/');
-    if (name != std::string::npos && std::string_view(info.name).substr(0, name).ends_with("/vars")) {
-      groups.insert(info.name.substr(0, name - std::string_view("/vars").size()));
-    }
-  }
-  for (const std::string& group : groups) weights->variables(group);
+// Names in HDF5 files have no checksums.
+void check_names(const Artifact& artifact) {
+  if (const auto* weights = dynamic_cast<const formats::KerasWeights*>(artifact.tensors.get())) weights->check_names();
+  if (const auto* legacy = dynamic_cast<const formats::LegacyH5*>(artifact.tensors.get())) legacy->check_names();
 }
 
 void verify_all(const std::string& path) {
@@ -80,7 +71,7 @@ void verify_all(const std::string& path) {
   check_variables(artifact);
   check_checkpoint(artifact);
   check_assets(artifact);
-  check_numbering(artifact);
+  check_names(artifact);
   std::uint64_t bytes = 0;
   std::size_t count = 0;
   // The records of a TFRecord file were checked when it was opened.

@@ -10,6 +10,7 @@
 #include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/keras_config.h"
+#include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/proto/meta_graph.pb.h"
 #include "lockstep/formats/proto/saved_metadata.pb.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
@@ -182,7 +183,10 @@ AuditReport audit(const std::string& path, io::FileSystem& files) {
       [[fallthrough]];
     case Kind::kNpz: audit_zip(auditor, found.path, files); break;
     case Kind::kKerasH5:
-    case Kind::kWeightsH5: audit_hdf5(auditor, files.map(found.path)->bytes(), io::base_name(found.path)); break;
+    case Kind::kWeightsH5:
+      for (const std::string& file : weight_files(found.path, files))
+        audit_hdf5(auditor, files.map(file)->bytes(), io::base_name(file));
+      break;
     case Kind::kSavedModel: audit_saved_model(auditor, found.path, files); break;
     case Kind::kFrozenGraph: audit_frozen_graph(auditor, found.path, files); break;
     case Kind::kMetaGraph: audit_meta_graph(auditor, found.path, files); break;

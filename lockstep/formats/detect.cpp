@@ -152,6 +152,12 @@ bool looks_like_keras_config(std::span<const std::byte> bytes) {
   return text.find(text[first] == '{' ? "\"class_name\"" : "class_name:") != std::string_view::npos;
 }
 
+// Keras's index of weights in several files; that of safetensors, which has the same key, has another name.
+bool looks_like_weights_index(std::span<const std::byte> bytes, const std::string& path) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return path.ends_with(".weights.json") && text.find("\"weight_map\"") != std::string_view::npos;
+}
+
 // The head of a SavedModel message: its version (field 1) and a MetaGraph (field 2) whose own fields 1 and 2 are
 // messages.
 bool looks_like_saved_model(std::span<const std::byte> bytes) {
@@ -225,6 +231,7 @@ Detected detect(const std::string& path, io::FileSystem& files) {
   if (const auto kind = detect_data(bytes, path)) return {*kind, path};
   if (looks_like_graph_text(bytes)) return {Kind::kFrozenGraph, path};
   if (looks_like_meta_graph_text(bytes) || looks_like_meta_graph(bytes)) return {Kind::kMetaGraph, path};
+  if (looks_like_weights_index(bytes, path)) return {Kind::kWeightsH5, path};
   if (looks_like_keras_config(bytes)) return {Kind::kKerasConfig, path};
   if (looks_like_graph(bytes)) return {Kind::kFrozenGraph, path};
   if (io::is_file(files, bundle_index_path(path))) return {Kind::kTfCheckpoint, path};

@@ -11,7 +11,7 @@ namespace lockstep::formats {
 enum class Kind {
   kKeras,         // a .keras zip, or its unzipped folder
   kKerasH5,       // a whole model in HDF5
-  kWeightsH5,     // weights in HDF5, of Keras 3 or 2
+  kWeightsH5,     // weights in HDF5, of Keras 3 or 2, or the .weights.json of several such files
   kSavedModel,    // a folder with saved_model.pb or saved_model.pbtxt
   kFrozenGraph,   // a GraphDef in a file, in bytes or text
   kMetaGraph,     // a MetaGraphDef in a file (.meta), in bytes or text

@@ -120,6 +120,37 @@ TEST_F(KerasArchiveTest, ShardsAreOneListing) {
   EXPECT_EQ(KerasWeights::open(path("m.weights.json")).variables("layers/dense").size(), 2u);
   index("../m_00001.weights.h5");
   EXPECT_THROW(KerasWeights::open(path("m.weights.json")), Error);
+  for (const char* map : {R"({})", R"({"/layers/densd/vars": "m_00000.weights.h5"})",
+                          R"({"/layers/dense/vars": "m_00000.weights.h5", "/vars": "m_00001.weights.h5"})"}) {
+    std::ofstream(path("m.weights.json")) << R"({"weight_map": )" << map << "}";
+    if (map == std::string("{}")) {
+      EXPECT_TRUE(KerasWeights::open(path("m.weights.json")).list().empty());
+    } else {
+      EXPECT_THROW(KerasWeights::open(path("m.weights.json")), Error) << map;
+    }
+  }
+}
+
+TEST_F(KerasArchiveTest, DatasetsOutsideOfVarsAreDamage) {
+  WeightsPlan plan;
+  plan.groups = {{"vars", "m"}};
+  plan.add("layers/dense/vars/0", values({1}, {1}));
+  plan.add("layers/custom/vars/kernel", values({1}, {1}));
+  write_keras_weights(path("m.weights.h5"), plan);
+  KerasWeights::open(path("m.weights.h5")).check_names();
+  plan.add("layers/dense/vbrs/1", values({1}, {1}));
+  write_keras_weights(path("m.weights.h5"), plan);
+  EXPECT_THROW(KerasWeights::open(path("m.weights.h5")).check_names(), Error);
+  plan.entries.pop_back();
+  plan.add("layers/functional/,ayers/dense/vars/0", values({1}, {1}));
+  write_keras_weights(path("m.weights.h5"), plan);
+  EXPECT_THROW(KerasWeights::open(path("m.weights.h5")).check_names(), Error);
+  // Files of others have no such groups.
+  Hdf5Writer writer;
+  writer.add_dataset("layers/dense/kernel", values({1}, {1}));
+  std::vector<std::byte> image;
+  writer.write([&](std::span<const std::byte> part) { image.insert(image.end(), part.begin(), part.end()); });
+  KerasWeights::from_image(image, nullptr, "other.h5").check_names();
 }
 
 TEST_F(KerasArchiveTest, GapsInTheNumbersAreRefused) {
@@ -193,6 +224,40 @@ TEST_F(KerasArchiveTest, LegacyNamesMustStayBelowTheirLayer) {
   std::vector<std::byte> image;
   writer.write([&](std::span<const std::byte> part) { image.insert(image.end(), part.begin(), part.end()); });
   EXPECT_THROW(LegacyH5::from_image(image, nullptr, "bad.h5"), Error);
+}
+
+// Names have no checksum: a name of the format with another character, and weights that no list names.
+TEST_F(KerasArchiveTest, RenamedMembersOfLegacyFilesAreDamage) {
+  LegacyH5Plan plan = legacy_plan(2);
+  const TensorData step = values({7}, {});
+  plan.optimizer_weights.push_back({"adam/iteration", step.dtype, step.shape, [step] { return step; }});
+  write_legacy_h5(path("m.h5"), plan);
+  const std::string whole = bytes(path("m.h5"));
+  const auto check = [&](const std::string& image) {
+    LegacyH5::from_image(std::as_bytes(std::span(image)), nullptr, "m.h5").check_names();
+  };
+  check(whole);
+  for (const std::string name : {"model_config", "training_config", "keras_version", "backend", "layer_names",
+                                 "weight_names", "model_weights", "optimizer_weights", "kernel", "iteration"}) {
+    std::string bad = whole;
+    for (auto at = bad.find(name); at != std::string::npos; at = bad.find(name, at)) bad[at + 3] ^= 1;
+    ASSERT_NE(bad, whole) << name;
+    if (name == "kernel" || name == "iteration") {
+      check(bad);  // the list of names has changed too
+      bad = whole;
+      bad[bad.find(name) + 3] ^= 1;
+    }
+    EXPECT_THROW(check(bad), Error) << name;
+  }
+  Hdf5Writer writer;
+  writer.add_dataset("dense/kernel", values({1}, {1}));
+  writer.add_dataset("dense/bias", values({1}, {1}));
+  writer.set_attribute("", "layer_names", std::vector<std::string>{"dense"});
+  writer.set_attribute("dense", "weight_names", std::vector<std::string>{"kernel"});
+  std::string image;
+  writer.write(
+      [&](std::span<const std::byte> part) { image.append(reinterpret_cast<const char*>(part.data()), part.size()); });
+  EXPECT_THROW(check(image), Error);
 }
 
 }  // namespace

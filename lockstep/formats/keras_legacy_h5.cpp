@@ -1,6 +1,7 @@
 #include "lockstep/formats/keras_legacy_h5.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -72,6 +73,42 @@ void add_weight_group(Hdf5Writer& writer, const std::string& path, const std::ve
     names.push_back(weight.path);
   }
   set_names(writer, path, "weight_names", names);
+}
+
+// The names of the format; `name` is one of them with one other character.
+std::string_view name_it_was(std::string_view name) {
+  constexpr std::string_view kNames[] = {"model_config",  "training_config",   "keras_version",
+                                         "backend",       "layer_names",       "weight_names",
+                                         "model_weights", "optimizer_weights", kTopLevel};
+  for (const std::string_view known : kNames) {
+    if (name.size() != known.size()) continue;
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < name.size(); ++i) different += name[i] != known[i];
+    if (different == 1) return known;
+  }
+  return "";
+}
+
+// Checks the group at `path`, and all below if it is a group of weights: its datasets are in `named`.
+void check_group(const Hdf5Node& group, const std::string& path, bool weights, const std::set<std::string>& named,
+                 const std::string& what) {
+  auto check_name = [&](const std::string& name, const char* kind) {
+    if (const auto known = name_it_was(name); !known.empty()) {
+      throw_data_loss(fmt::format("{}: the {} \"{}\" of \"{}\", expected \"{}\": a name has changed", what, kind, name,
+                                  path, known));
+    }
+  };
+  for (const Hdf5Attribute& attribute : group.attributes) check_name(attribute.name, "attribute");
+  for (const Hdf5Node& child : group.children) {
+    check_name(child.name, "member");
+    const std::string full = path.empty() ? child.name : path + "/" + child.name;
+    if (child.kind == Hdf5Node::Kind::kGroup) {
+      check_group(child, full, weights || child.attribute("weight_names") != nullptr, named, what);
+    } else if (weights && !named.contains(full)) {
+      throw_data_loss(
+          fmt::format("{}: the weight \"{}\" is in no list of names: it or its group was renamed", what, full));
+    }
+  }
 }
 
 }  // namespace
@@ -191,6 +228,20 @@ const Hdf5Node& LegacyH5::dataset(const std::string& path) const {
   const Hdf5Node* node = file_->find(path);
   if (node == nullptr) throw_not_found(fmt::format("{}: no weight \"{}\"", file_->what(), path));
   return *node;
+}
+
+void LegacyH5::check_names() const {
+  std::set<std::string> named;
+  for (const TensorInfo& info : infos_) named.insert(info.name);
+  const Hdf5Node& root = file_->root();
+  const bool whole = root.child("model_weights") != nullptr;
+  if (!whole && !model_config_.is_null())
+    throw_data_loss(fmt::format("{}: a model's config, but no group \"model_weights\"", file_->what()));
+  for (const Hdf5Node& child : root.children) {
+    const bool weights = !whole || child.name == "model_weights";
+    check_group(child, child.name, weights || child.attribute("weight_names") != nullptr, named, file_->what());
+  }
+  check_group({.attributes = root.attributes}, "", false, named, file_->what());
 }
 
 TensorData LegacyH5::read(const std::string& name) const { return file_->read(dataset(name)); }

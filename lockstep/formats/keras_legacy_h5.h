@@ -46,6 +46,9 @@ class LegacyH5 final : public TensorReader {
   const std::vector<TensorInfo>& list() const override { return infos_; }
   TensorData read(const std::string& name) const override;
   void read_into(const std::string& name, std::span<std::byte> target) const;
+  // Throws DataLoss where a name has changed: a weight, or a group of weights, that nothing names, or one of the names
+  // of the format with another character.
+  void check_names() const;
 
  private:
   explicit LegacyH5(Hdf5File file);

@@ -54,11 +54,18 @@ std::string vars_of(std::string_view inner_path) {
   return inner_path.empty() ? "vars" : fmt::format("{}/vars", inner_path);
 }
 
-std::set<std::string> shard_names(const Json& index, const std::string& path) {
+constexpr std::string_view kVars = "vars";
+
+// The groups of an index of shards, each with the names of its files.
+const Json& weight_map(const Json& index, const std::string& path) {
   const auto map = index.find("weight_map");
   if (!index.is_object() || map == index.end() || !map->is_object()) {
     throw_data_loss(fmt::format("{}: no \"weight_map\" in this index of shards", path));
   }
+  return *map;
+}
+
+std::set<std::string> shard_names(const Json& map, const std::string& path) {
   std::set<std::string> names;
   auto add = [&](const Json& value) {
     if (!value.is_string()) throw_data_loss(fmt::format("{}: a shard's name is not text", path));
@@ -68,7 +75,7 @@ std::set<std::string> shard_names(const Json& index, const std::string& path) {
     }
     names.insert(name);
   };
-  for (const auto& [group, value] : map->items()) {
+  for (const auto& [group, value] : map.items()) {
     if (value.is_array()) {
       for (const auto& name : value) add(name);
     } else {
@@ -76,6 +83,24 @@ std::set<std::string> shard_names(const Json& index, const std::string& path) {
     }
   }
   return names;
+}
+
+// "layers" with one other character, which is not "Layers".
+bool almost_layers(std::string_view name) {
+  constexpr std::string_view kLayers = "layers";
+  if (name.size() != kLayers.size()) return false;
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) different += (name[i] ^ kLayers[i]) & ~0x20 ? 1 : 0;
+  return different == 1;
+}
+
+// "layers/dense/vars" of "layers/dense/vars/0" and of "layers/dense/vars/a/b"; empty for a path without "vars".
+std::string_view vars_group(std::string_view path) {
+  for (std::size_t end = path.rfind('/'); end != std::string_view::npos && end != 0; end = path.rfind('/', end - 1)) {
+    const std::string_view group = path.substr(0, end);
+    if (group == kVars || group.ends_with("/vars")) return group;
+  }
+  return {};
 }
 
 }  // namespace
@@ -106,6 +131,15 @@ void write_keras_weights(const std::string& path, const WeightsPlan& plan, io::F
   file.commit();
 }
 
+std::vector<std::string> weight_files(const std::string& path, io::FileSystem& files) {
+  if (!path.ends_with(".json")) return {path};
+  const Json index = parse_json(io::read_text(files, path), path);
+  std::vector<std::string> paths;
+  for (const std::string& name : shard_names(weight_map(index, path), path))
+    paths.push_back(io::join_path(io::parent_directory(path), name));
+  return paths;
+}
+
 KerasWeights KerasWeights::from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner,
                                       std::string what) {
   KerasWeights weights;
@@ -121,18 +155,16 @@ KerasWeights KerasWeights::open(const std::string& path, io::FileSystem& files) 
   };
   KerasWeights weights;
   if (path.ends_with(".json")) {
-    const Json index = parse_json(io::read_text(files, path), path);
-    for (const auto& name : shard_names(index, path)) {
-      weights.add_file(open_one(io::join_path(io::parent_directory(path), name)));
-    }
-  } else {
-    Hdf5File file = open_one(path);
-    if (file.root().attribute("layer_names") != nullptr || file.root().child("model_weights") != nullptr) {
-      throw_invalid_argument(
-          fmt::format("{}: a legacy HDF5 model, not Keras 3 weights: load it as a whole model", path));
-    }
-    weights.add_file(std::move(file));
+    for (const std::string& file : weight_files(path, files)) weights.add_file(open_one(file));
+    weights.finish();
+    weights.check_map(weight_map(parse_json(io::read_text(files, path), path), path), path);
+    return weights;
   }
+  Hdf5File file = open_one(path);
+  if (file.root().attribute("layer_names") != nullptr || file.root().child("model_weights") != nullptr) {
+    throw_invalid_argument(fmt::format("{}: a legacy HDF5 model, not Keras 3 weights: load it as a whole model", path));
+  }
+  weights.add_file(std::move(file));
   weights.finish();
   return weights;
 }
@@ -170,6 +202,44 @@ void KerasWeights::finish() {
   std::sort(infos_.begin(), infos_.end(), [](const auto& a, const auto& b) { return path_before(a.name, b.name); });
   for (std::size_t i = 0; i < infos_.size(); ++i) places_.find(infos_[i].name)->second.info = i;
   for (auto& [path, numbers] : old_numbers_) std::sort(numbers.begin(), numbers.end());
+}
+
+// Groups are "/layers/dense/vars"; Keras looks for "layers/dense" too.
+void KerasWeights::check_map(const Json& map, const std::string& path) const {
+  for (const auto& [group, value] : map.items()) {
+    if (!places_.contains(std::string_view(group).substr(group.starts_with('/') ? 1 : 0)))
+      throw_data_loss(fmt::format("{}: the group \"{}\" is in none of the shards", path, group));
+  }
+  for (const TensorInfo& info : infos_) {
+    const std::string_view group = vars_group(info.name);
+    const std::string_view object = group.substr(0, group.size() - std::min(group.size(), kVars.size() + 1));
+    if (!map.contains(fmt::format("/{}", group)) && !map.contains(std::string(object)))
+      throw_data_loss(fmt::format("{}: the shards have \"{}\", which is not in the index", path, info.name));
+  }
+}
+
+void KerasWeights::check_names() const {
+  std::set<std::string> objects;
+  bool in_groups = false;
+  for (const auto& [path, place] : places_) {
+    in_groups = in_groups || (place.node->kind == Hdf5Node::Kind::kGroup && (path == kVars || path.ends_with("/vars")));
+  }
+  for (const auto& [path, place] : places_) {
+    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    if (in_groups && almost_layers(name)) {
+      throw_data_loss(fmt::format("{}: the group \"{}\", expected \"layers\": a name has changed",
+                                  files_[place.file]->what(), path));
+    }
+  }
+  for (const TensorInfo& info : infos_) {
+    const std::string_view group = vars_group(info.name);
+    if (group.empty() && in_groups) {
+      throw_data_loss(fmt::format("{}: the dataset \"{}\" is in no group \"vars\": a name has changed",
+                                  files_[place(info.name).file]->what(), info.name));
+    }
+    if (!group.empty()) objects.emplace(group.substr(0, group.size() - std::min(group.size(), kVars.size() + 1)));
+  }
+  for (const std::string& object : objects) variables(object);
 }
 
 std::string KerasWeights::stored_path(std::string_view inner_path) const {

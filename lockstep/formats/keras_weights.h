@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/json.h"
 #include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/hdf5_writer.h"
 #include "lockstep/formats/tensor_data.h"
@@ -43,11 +44,16 @@ void add_weights(Hdf5Writer& writer, const WeightsPlan& plan);
 void write_keras_weights(const std::string& path, const WeightsPlan& plan,
                          io::FileSystem& files = io::posix_file_system());
 
+// The HDF5 files of `path`: of a ".weights.json" its shards, of others itself. Throws DataLoss for names of shards that
+// are not in its folder.
+std::vector<std::string> weight_files(const std::string& path, io::FileSystem& files = io::posix_file_system());
+
 class KerasWeights final : public TensorReader {
  public:
   // An HDF5 image, for instance of an archive. `what` names it in errors.
   static KerasWeights from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string what);
-  // ".weights.h5", or ".weights.json" with its shards. Throws InvalidArgument for a legacy `.h5` file.
+  // ".weights.h5", or ".weights.json" with its shards. Throws InvalidArgument for a legacy `.h5` file, DataLoss where
+  // the shards do not have the groups that ".weights.json" lists, or others.
   static KerasWeights open(const std::string& path, io::FileSystem& files = io::posix_file_system());
 
   const std::vector<TensorInfo>& list() const override { return infos_; }  // sorted by path, numbers by value
@@ -64,6 +70,9 @@ class KerasWeights final : public TensorReader {
   bool has_object(std::string_view inner_path) const;
   // The attribute `name` of "<inner_path>/vars"; empty without one.
   std::string object_name(std::string_view inner_path) const;
+  // Throws DataLoss where a group or a dataset has lost its name: variables of one object that are not numbered 0..n-1,
+  // or, in a file with groups "vars", a dataset outside of them.
+  void check_names() const;
 
  private:
   struct Place {
@@ -74,6 +83,7 @@ class KerasWeights final : public TensorReader {
   void add_file(Hdf5File file);
   void collect(std::size_t file, const Hdf5Node& node, const std::string& path);
   void finish();
+  void check_map(const Json& map, const std::string& path) const;
   const Place& place(std::string_view name) const;
   // The path of an object that the file has under another one than today's Keras: earlier versions of Keras 3 wrote
   // objects that a layer has in a private and in a public attribute under the private name, and tf.keras 2.13 wrote the

@@ -148,7 +148,7 @@ Json FieldType<WholeNumbersIfPossible>::write(const WholeNumbersIfPossible& v) {
 FieldReader::FieldReader(std::string class_name, const Json& config)
     : class_name_(std::move(class_name)), config_(config.is_null() ? Json::object() : config) {
   if (!config_.is_object()) {
-    throw_invalid_argument(fmt::format("{}: its config is {}, expected an object", class_name_, dump_json(config_)));
+    throw_invalid_argument(fmt::format("{}: its config is {}, expected an object", class_name_, config_.type_name()));
   }
 }
 

@@ -349,11 +349,6 @@ void load_weights(ModelImpl& model, const std::string& path, const LoadWeightsOp
         "model '{}' has not been built, so weights cannot be loaded into it; build it first", model.name()));
   }
   Assignment assignment;
-  if (path.ends_with(".weights.json")) {
-    plan_weights(model, formats::KerasWeights::open(path), path, options.skip_mismatch, assignment);
-    assignment.commit();
-    return;
-  }
   const formats::Detected found = formats::detect(path);
   const bool legacy =
       found.kind == formats::Kind::kKerasH5 || (found.kind == formats::Kind::kWeightsH5 && is_legacy_weights(path));

@@ -381,7 +381,8 @@ void compile_if_known(Trainer& trainer, const Json& config, const std::string& p
 
 bool is_legacy_weights(const std::string& path) {
   const auto mapped = io::posix_file_system().map(path);
-  return formats::LegacyH5::recognise(formats::Hdf5File(mapped->bytes(), mapped, path));
+  return formats::Hdf5File::recognise(mapped->bytes()) &&
+         formats::LegacyH5::recognise(formats::Hdf5File(mapped->bytes(), mapped, path));
 }
 
 void plan_legacy_weights(ModelImpl& model, const std::string& path, const LoadWeightsOptions& options,

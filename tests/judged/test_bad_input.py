@@ -258,6 +258,22 @@ def test_missing_shard(model, tmp_path):
         shutil.rmtree(tmp_path / "bad")
 
 
+def test_sharded_weights(model, tmp_path):
+    """Weights of Keras in several files, of which the index names each group."""
+    model.save_weights(tmp_path / "w.weights.json", max_shard_size=300 / 1024**3)
+    assert len(list(tmp_path.glob("w_*.weights.h5"))) > 1
+    tool.ok("verify", tmp_path / "w.weights.json")
+    found = json.loads(tool.ok("inspect", tmp_path / "w.weights.json", "--json"))
+    assert sum(np.prod(t["shape"]) for t in found["tensors"]) >= model.count_params()
+    tool.ok("audit", tmp_path / "w.weights.json")
+    tool.ok(*predict(tmp_path, tmp_path / "m.keras"), "--weights", tmp_path / "w.weights.json")
+    assert np.allclose(np.load(tmp_path / "y.npy"), model(np.load(tmp_path / "x.npy")), atol=1e-5)
+    index = json.loads((tmp_path / "w.weights.json").read_text())
+    index["weight_map"].popitem()
+    (tmp_path / "w.weights.json").write_text(json.dumps(index))
+    assert "not in the index" in tool.refused("verify", tmp_path / "w.weights.json", code=3)
+
+
 def test_fingerprint_of_saved_models(model, tmp_path):
     """Files of two exports that do not belong together, each of them whole."""
     model.export(tmp_path / "a", verbose=False)
