@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/keras_legacy_h5.h"
+#include "lockstep/io/zip.h"
 
 namespace lockstep::formats {
 namespace {
@@ -102,6 +103,29 @@ TEST_F(KerasArchiveTest, TruncatedAndFlippedArchivesAreErrorsOrData) {
     } catch (const Error&) {
     }
   }
+}
+
+// A second directory behind the archive, which lists none or some of its members.
+TEST_F(KerasArchiveTest, MembersThatTheDirectoryDoesNotListAreDamage) {
+  write_keras_archive(path("m.keras"), plan());
+  const std::string whole = bytes(path("m.keras"));
+  const auto open = [&](const std::string& content) {
+    std::ofstream(path("bad.keras"), std::ios::binary) << content;
+    io::ZipReader(path("bad.keras"));
+  };
+  open(whole);
+  const std::size_t end = whole.rfind("PK\5\6");
+  const std::size_t last = whole.rfind("PK\1\2");
+  std::string record = whole.substr(end);
+  const auto set = [&record](std::size_t at, std::size_t size, std::uint64_t value) {
+    for (std::size_t i = 0; i < size; ++i) record[at + i] = static_cast<char>(value >> (8 * i));
+  };
+  set(8, 2, 0), set(10, 2, 0), set(12, 4, 0), set(16, 4, 0);
+  EXPECT_THROW(open(whole + record), Error);
+  set(16, 4, whole.size());
+  EXPECT_THROW(open(whole + record), Error);
+  set(8, 2, 1), set(10, 2, 1), set(12, 4, end - last);
+  EXPECT_THROW(open(whole + whole.substr(last, end - last) + record), Error);
 }
 
 TEST_F(KerasArchiveTest, ShardsAreOneListing) {

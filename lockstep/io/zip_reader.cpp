@@ -79,6 +79,10 @@ ZipReader::Directory ZipReader::locate_directory() const {
   if (directory.offset > limit || directory.size > limit - directory.offset) {
     damaged(fmt::format("the directory (offset {}, {} bytes) is outside the file", directory.offset, directory.size));
   }
+  // Readers that allow for bytes before the archive would find another directory there.
+  if (directory.offset + directory.size != limit)
+    damaged(
+        fmt::format("{} bytes between the directory and its end record", limit - directory.offset - directory.size));
   if (directory.count > directory.size / kEntrySize) damaged("more members than the directory has room for");
   return directory;
 }
@@ -178,8 +182,12 @@ void ZipReader::check_overlaps(std::uint64_t directory_offset) const {
   auto extents = extents_;
   std::sort(extents.begin(), extents.end());
   extents.emplace_back(directory_offset, directory_offset);
-  for (std::size_t i = 1; i < extents.size(); ++i) {
-    if (extents[i - 1].second > extents[i].first) damaged("members overlap");
+  std::uint64_t end = 0;
+  for (const auto& [first, last] : extents) {
+    if (end > first) damaged("members overlap");
+    const std::string_view between = as_text(file_->bytes().subspan(end, first - end));
+    if (between.find("PK\x03\x04") != std::string_view::npos) damaged("a member that the directory does not list");
+    end = last;
   }
 }
 
