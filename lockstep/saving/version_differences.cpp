@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/base/log_internal.h"
+#include "lockstep/keras/layers/bias_add_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 
 namespace lockstep::saving {
@@ -43,12 +44,25 @@ bool is_given(const keras::Layer& layer, std::string_view keyword) {
   });
 }
 
+// Whether the channels, along axis 1, are as many as the last axis is long.
+bool has_axis_like_channels(const keras::Layer& layer) {
+  const Json config = layer.get_config();
+  if (config.value("data_format", Json()) != Json("channels_first") || config.value("use_bias", Json()) != Json(true))
+    return false;
+  return std::ranges::any_of(layer.inbound_nodes(), [](const auto& node) {
+    const Shape shape = node->outputs.flatten().front().shape;
+    return shape.rank() > 2 && shape[1] > 1 && shape[1] == shape[-1];
+  });
+}
+
 // Empty where both versions compute the same.
 std::string difference(const ModelImpl& model, const keras::Layer& layer) {
   const std::string name = layer.class_name();
   // In a Sequential model each call has the argument.
   if (model.keras_version() < 3 && !model.is_sequential() && is_given(layer, "training"))
     return "the argument training of its call is replaced by that of the model's call in Keras 3, and not in Keras 2";
+  if (dynamic_cast<const keras::BiasAdder*>(&layer) && has_axis_like_channels(layer))
+    return "its bias is added along the last axis in Keras 3, and along the channels in Keras 2";
   if (name == "RandomCrop") return "in inference it returns its input in Keras 3, and resizes it in Keras 2";
   if (name != "MultiHeadAttention" && name != "Softmax") return "";
   const Json config = layer.get_config();

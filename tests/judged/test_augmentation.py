@@ -54,6 +54,11 @@ ROWS = [
     ("MixUp", dict(alpha=3.5)),
     ("CutMix", dict()),
     ("CutMix", dict(factor=[0.2, 0.6])),
+    # What is drawn in the compute dtype.
+    *[(name, dict(arguments, dtype="float64")) for name, arguments in [
+        ("RandomContrast", dict(factor=0.4)), ("RandomShear", dict(x_factor=[0.0, 0.3], y_factor=[0.1, 0.2])), ("RandomErasing", dict(scale=[0.1, 0.5])),
+        ("Solarization", dict(addition_factor=0.2)), ("RandomGaussianBlur", dict(kernel_size=3)), ("RandomPerspective", dict(scale=0.3)),
+        ("RandAugment", dict())]],
     ("Pipeline", dict(layers=[L.RandomFlip("horizontal", seed=3), L.AutoContrast(), L.RandomBrightness(0.2, seed=4)])),
 ]
 UNSEEDED = ("AutoContrast", "Pipeline", "Equalization", "ContrastLimitedAdaptiveHistogramEqualization")

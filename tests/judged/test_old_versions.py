@@ -58,6 +58,8 @@ ROWS = [
     (SEQUENCE, lambda: L.LocallyConnected1D(4, 3, padding="same", implementation=3)),
     (IMAGE, lambda: L.LocallyConnected2D(4, (3, 2), (2, 1))),
     (IMAGE, lambda: L.LocallyConnected2D(2, 2, data_format="channels_first")),
+    (IMAGE, lambda: tf_keras.Sequential([L.Reshape((1, *IMAGE)), L.ConvLSTM2D(2, 2, data_format="channels_first", activation="softmax",
+                                                                              recurrent_activation="log_softmax")])),
     (IMAGE, lambda: L.LocallyConnected2D(2, (3, 2), padding="same", implementation=2)),
     (IMAGE, lambda: L.LocallyConnected2D(2, (3, 2), 2, implementation=3)),
 ]
@@ -216,6 +218,18 @@ def test_a_factor_for_each_class(module, activation, tmp_path):
     tool.save_npz(tmp_path / "d.npz", x=x, y=y)
     ours = json.loads(tool.ok("evaluate", tmp_path / name, "--data", tmp_path / "d.npz", "--json"))["loss"]
     assert ours == pytest.approx(model.evaluate(x, y, verbose=0), rel=1e-5)
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="a message of lockstep")
+def test_bias_that_keras_3_adds_along_another_axis(tmp_path):
+    """Where the last axis is as long as there are channels, Keras 3 takes it for them; a model of Keras 2 is converted with a warning."""
+    for width, warns in ((4, True), (5, False)):
+        tf_keras.Sequential([L.InputLayer((3, 6, width)), L.Conv2D(4, 1, data_format="channels_first")]).save(tmp_path / "m.h5")
+        done = tool.run("convert", tmp_path / "m.h5", tmp_path / "out.keras")
+        assert done.code == 0 and ("its bias is added along the last axis in Keras 3" in done.err) == warns
+    x = tf.reshape(tf.range(1 * 4 * 6 * 4, dtype="float32"), (1, 4, 6, 4))
+    bias = tf.range(4, dtype="float32")
+    np.testing.assert_array_equal(keras.ops.add(x, tf.reshape(bias, (1, 4, 1, 1))), x + bias)
 
 
 @pytest.mark.parametrize("layer", ["Multiply", "Maximum", "Minimum"])

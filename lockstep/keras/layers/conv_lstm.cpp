@@ -1,5 +1,8 @@
 #include "lockstep/keras/layers/conv_lstm.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/conv_lstm_internal.h"
 #include "lockstep/keras/layers/convolution_internal.h"
@@ -305,11 +308,20 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     return ops::unstack(ops::reshape(y, extents(y, 1, {-1, steps})), 1);
   }
 
+  // Of channels-last values. A function along an axis, such as softmax, is one of the layer's own data format.
+  Tensor activated(const activations::Activation& function, const Tensor& x) const {
+    constexpr std::string_view kOfElements[] = {"tanh", "sigmoid", "hard_sigmoid", "relu", "linear"};
+    if (!channels_first() || std::ranges::find(kOfElements, function.name()) != std::end(kOfElements))
+      return function(x);
+    return moved(function(moved(x, false)), true);
+  }
+
   Tensors step(const Tensor& projected, const Tensors& states, const Run& run) const {
     const auto& o = this->options_;
     const Tensor z = projected + cell_->recur(states[0], run.forgotten);
     const Tensors gates = ops::split(z, kGates, -1);
-    const auto &squash = *o.recurrent_activation.object(), &activation = *o.activation.object();
+    const auto squash = [&](const Tensor& x) { return activated(*o.recurrent_activation.object(), x); };
+    const auto activation = [&](const Tensor& x) { return activated(*o.activation.object(), x); };
     const Tensor c = squash(gates[1]) * states[1] + squash(gates[0]) * activation(gates[2]);
     return {squash(gates[3]) * activation(c), c};
   }

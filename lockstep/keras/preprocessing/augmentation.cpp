@@ -49,22 +49,23 @@ void check_value_range(std::vector<double>& value_range, const std::string& who)
   std::sort(value_range.begin(), value_range.end());
 }
 
-Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator) {
+Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator,
+                    DType dtype) {
   if (!x.is_symbolic()) {
     Shape shape = {x.dim(0)};
     for (const std::int64_t dim : tail) shape.push_back(dim);
-    return random::uniform(shape, range.lower, range.upper, DType::kFloat32, generator);
+    return random::uniform(shape, range.lower, range.upper, dtype, generator);
   }
   Tensors dims = {ops::dim_of(x, 0)};
   for (const std::int64_t dim : tail) dims.push_back(Tensor::scalar(static_cast<std::int32_t>(dim)));
-  const Tensor drawn = ops::call1("RandomUniform", {ops::stack(dims)}, {{"dtype", DType::kFloat32}});
+  const Tensor drawn = ops::call1("RandomUniform", {ops::stack(dims)}, {{"dtype", dtype}});
   return drawn * (range.upper - range.lower) + range.lower;
 }
 
-Tensor draw_one(const Tensor& x, FactorRange range, const random::SeedGeneratorPtr& generator) {
-  if (!x.is_symbolic()) return random::uniform(Shape{}, range.lower, range.upper, DType::kFloat32, generator);
+Tensor draw_one(const Tensor& x, FactorRange range, const random::SeedGeneratorPtr& generator, DType dtype) {
+  if (!x.is_symbolic()) return random::uniform(Shape{}, range.lower, range.upper, dtype, generator);
   const Tensor no_axes = Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
-  const Tensor drawn = ops::call1("RandomUniform", {no_axes}, {{"dtype", DType::kFloat32}});
+  const Tensor drawn = ops::call1("RandomUniform", {no_axes}, {{"dtype", dtype}});
   return drawn * (range.upper - range.lower) + range.lower;
 }
 
@@ -317,10 +318,10 @@ class RandomShearLayer : public AffineLayer<RandomShearLayer, RandomShearOptions
     return read_factor(factor, -1, 1, who);
   }
   Tensors draw(const Tensor& x) override {
-    const Tensor side = uniform(x, {1}, {0, 1});
-    const Tensor y = uniform(x, {1}, y_), along = uniform(x, {1}, x_);
+    const Tensor side = uniform_to_compute(x, {1}, {0, 1});
+    const Tensor y = uniform_to_compute(x, {1}, y_), along = uniform_to_compute(x, {1}, x_);
     const Tensor sign = 1.0 - 2.0 * ops::cast(ops::greater(side, 0.5), DType::kFloat32);
-    return {along * sign, y * sign};
+    return {ops::cast(along, DType::kFloat32) * sign, ops::cast(y, DType::kFloat32) * sign};
   }
   Rows rows(const Tensor&, const Tensors& drawn) const override {
     const Tensor along = ops::squeeze(drawn[0], {1}), down = ops::squeeze(drawn[1], {1});

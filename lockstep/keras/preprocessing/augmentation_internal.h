@@ -28,14 +28,17 @@ FactorRange resolve_factor(Json& factor, double least, double most, const std::s
 void check_value_range(std::vector<double>& value_range, const std::string& who);
 
 // Numbers drawn for each image of x: (batch, tail…), between the bounds. In a graph the program that runs it draws.
-Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator);
+// Those of another dtype are other numbers.
+Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator,
+                    DType dtype = DType::kFloat32);
 
 // A number of the beta distribution (alpha, alpha) for each image of x, or one number; alpha is a float32 scalar.
 Tensor draw_beta(const Tensor& x, bool for_each_image, const Tensor& alpha, const random::SeedGeneratorPtr& generator);
 // Numbers of the gamma distribution, of a known shape.
 Tensor draw_gamma(const Tensor& x, const Ints& shape, double alpha, const random::SeedGeneratorPtr& generator);
 // One number between the bounds.
-Tensor draw_one(const Tensor& x, FactorRange range, const random::SeedGeneratorPtr& generator);
+Tensor draw_one(const Tensor& x, FactorRange range, const random::SeedGeneratorPtr& generator,
+                DType dtype = DType::kFloat32);
 // A permutation of the images of x.
 Tensor draw_order(const Tensor& x, const random::SeedGeneratorPtr& generator);
 
@@ -126,6 +129,10 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public Image
 
   Tensor uniform(const Tensor& x, const Ints& tail, FactorRange range) const {
     return draw_uniform(x, tail, range, generator_);
+  }
+  // Of the layer's compute dtype, which Keras draws some numbers in.
+  Tensor uniform_to_compute(const Tensor& x, const Ints& tail, FactorRange range) const {
+    return draw_uniform(x, tail, range, generator_, this->compute_dtype());
   }
   random::SeedGeneratorPtr generator_;
 

@@ -88,7 +88,9 @@ class RandomContrastLayer : public ColorLayer<RandomContrastLayer, RandomContras
  public:
   static constexpr const char* kClass = "RandomContrast";
   explicit RandomContrastLayer(RandomContrastOptions options) : ColorLayer(std::move(options), 0, 1) {}
-  Tensors draw(const Tensor& x) override { return {uniform(x, {1, 1, 1}, {1 - range_.lower, 1 + range_.upper})}; }
+  Tensors draw(const Tensor& x) override {
+    return {uniform_to_compute(x, {1, 1, 1}, {1 - range_.lower, 1 + range_.upper})};
+  }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     const Tensor mean = ops::reduce_mean(ops::reduce_mean(x, ops::Ints{1}, true), ops::Ints{2}, true);
     return clip_to((x - mean) * ops::cast(drawn[0], x.dtype()) + mean, values());
@@ -295,12 +297,12 @@ class RandomErasingLayer : public AugmentationLayer<RandomErasingLayer, RandomEr
                                          dump_json(fill).substr(0, 60)));
   }
   Tensors draw(const Tensor& x) override {
-    const Tensor sides = ops::sqrt(uniform(x, {2}, scale_));
+    const Tensor sides = ops::sqrt(uniform_to_compute(x, {2}, scale_));
     const auto bounds = [&](std::int64_t column, int axis) {
-      const Tensor extent = ops::cast(ops::dim_of(x, axis), DType::kFloat32);
+      const Tensor extent = ops::cast(ops::dim_of(x, axis), sides.dtype());
       const Tensor length = ops::squeeze(ops::slice_axis(sides, 1, column, column + 1), {1}) * extent;
-      const Tensor start = uniform(x, {}, {0, 1}) * (extent - length);
-      return std::pair(start, start + length);
+      const Tensor start = uniform_to_compute(x, {}, {0, 1}) * (extent - length);
+      return std::pair(ops::cast(start, DType::kFloat32), ops::cast(start + length, DType::kFloat32));
     };
     const auto [left, right] = bounds(0, 2);
     const auto [top, bottom] = bounds(1, 1);
@@ -324,12 +326,12 @@ class RandomErasingLayer : public AugmentationLayer<RandomErasingLayer, RandomEr
     }
     Tensor noise;
     if (x.is_symbolic()) {
-      noise = ops::call1("RandomStandardNormal", {ops::shape_of(x)}, {{"dtype", DType::kFloat32}});
+      noise = ops::call1("RandomStandardNormal", {ops::shape_of(x)}, {{"dtype", compute_dtype()}});
     } else if (options_.data_format == "channels_first") {
       noise = to_channels_last(
-          random::normal(Shape{x.dim(0), x.dim(3), x.dim(1), x.dim(2)}, 0.0, 1.0, DType::kFloat32, generator_));
+          random::normal(Shape{x.dim(0), x.dim(3), x.dim(1), x.dim(2)}, 0.0, 1.0, compute_dtype(), generator_));
     } else {
-      noise = random::normal(x.shape(), 0.0, 1.0, DType::kFloat32, generator_);
+      noise = random::normal(x.shape(), 0.0, 1.0, compute_dtype(), generator_);
     }
     return clip_to(noise * options_.value_range[1], options_.value_range);
   }
@@ -359,11 +361,11 @@ class RandomGaussianBlurLayer : public AugmentationLayer<RandomGaussianBlurLayer
     const Tensor probability = uniform(x, {}, range_);
     const Tensor chosen = ops::less(uniform(x, {}, {0, 1}), probability);
     const Tensor both = x.is_symbolic()
-                            ? ops::call1("RandomUniform", {ops::constant_ints({2})}, {{"dtype", DType::kFloat32}}) *
+                            ? ops::call1("RandomUniform", {ops::constant_ints({2})}, {{"dtype", compute_dtype()}}) *
                                       (sigma_.upper - sigma_.lower) +
                                   sigma_.lower
-                            : random::uniform(Shape{2}, sigma_.lower, sigma_.upper, DType::kFloat32, generator_);
-    return {chosen, both + 1e-6};
+                            : random::uniform(Shape{2}, sigma_.lower, sigma_.upper, compute_dtype(), generator_);
+    return {chosen, ops::cast(both + 1e-6, DType::kFloat32)};
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     const auto bell = [&](std::int64_t which) {
@@ -419,8 +421,8 @@ class SolarizationLayer : public AugmentationLayer<SolarizationLayer, Solarizati
     check_value_range(options_.value_range, who());
   }
   Tensors draw(const Tensor& x) override {
-    const Tensor additions = uniform(x, {1, 1, 1}, {addition_.lower, addition_.upper * 255});
-    return {additions, uniform(x, {1, 1, 1}, {threshold_.lower, threshold_.upper * 255})};
+    const Tensor additions = uniform_to_compute(x, {1, 1, 1}, {addition_.lower, addition_.upper * 255});
+    return {additions, uniform_to_compute(x, {1, 1, 1}, {threshold_.lower, threshold_.upper * 255})};
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     const Tensor y =

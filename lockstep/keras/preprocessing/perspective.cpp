@@ -36,7 +36,8 @@ class RandomPerspectiveLayer : public AugmentationLayer<RandomPerspectiveLayer, 
     const Tensor probability = uniform(x, {}, range_);
     const Tensor chosen = ops::less(uniform(x, {}, {0, 1}), probability);
     const double scale = options_.scale;
-    return {chosen, uniform(x, {4, 2}, {-0.5 * scale, 0.5 * scale})};
+    const Tensor moves = uniform_to_compute(x, {4, 2}, {-0.5 * scale, 0.5 * scale});
+    return {chosen, ops::cast(moves, DType::kFloat32)};
   }
   Targets targets() const override { return Targets::kMoved; }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
