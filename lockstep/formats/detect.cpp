@@ -121,6 +121,8 @@ bool looks_like_node(std::span<const std::byte> node) {
   return has_name && has_op;
 }
 
+}  // namespace
+
 // The head of a GraphDef, whose nodes are field 1.
 bool looks_like_graph(std::span<const std::byte> bytes) {
   constexpr std::uint64_t kLastField = 5;
@@ -132,6 +134,8 @@ bool looks_like_graph(std::span<const std::byte> bytes) {
   }
   return false;
 }
+
+namespace {
 
 // The head of a MetaGraphDef: its MetaInfoDef (field 1), which the first versions did not write, and its GraphDef
 // (field 2), which is not empty.
@@ -172,12 +176,8 @@ bool looks_like_saved_model(std::span<const std::byte> bytes) {
 
 // A file that is often taken for a model, and the remedy; empty for others.
 std::string_view known_mistake(std::span<const std::byte> bytes) {
-  if (bytes.empty()) return "the file is empty";
+  if (const auto mistake = lost_content(bytes); !mistake.empty()) return mistake;
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 1024));
-  if (text.starts_with("version https://git-lfs"))
-    return "a pointer of Git LFS instead of the file itself; fetch it with `git lfs pull`";
-  if (text.find("<!DOCTYPE html") != text.npos || text.find("<html") != text.npos)
-    return "an HTML page, not a model: download the file itself";
   if (text.substr(0, 8).ends_with("TFL3"))
     return "a TensorFlow Lite model, which is not supported; give the model that it was made from";
   if (io::looks_like_gzip(bytes)) return "gzip data; unpack it first";

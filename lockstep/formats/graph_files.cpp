@@ -1,5 +1,7 @@
 #include "lockstep/formats/graph_files_internal.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -23,8 +25,24 @@ void read_saved_model_file(tensorflow::SavedModel& model, const std::string& dir
   if (!path)
     throw_not_found(fmt::format("{}: saved_model.pb is missing; is this the folder of a SavedModel?", directory));
   const auto file = files.map(*path);
+  if (const auto mistake = lost_content(file->bytes()); !mistake.empty())
+    throw_data_loss(fmt::format("{}: {}", *path, mistake));
+  if (looks_like_graph(file->bytes()) || looks_like_graph_text(file->bytes()))
+    throw_invalid_argument(
+        fmt::format("{}: a GraphDef, not a SavedModel; give this file instead of its folder", *path));
   if (path->ends_with(".pbtxt")) return parse_proto_text(model, file->bytes(), *path);
   parse_proto(model, file->bytes(), *path);
+}
+
+std::string_view lost_content(std::span<const std::byte> bytes) {
+  constexpr std::size_t kHead = 1024;
+  if (bytes.empty()) return "the file is empty";
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kHead));
+  if (text.starts_with("version https://git-lfs"))
+    return "a pointer of Git LFS instead of the file itself; fetch it with `git lfs pull`";
+  if (text.find("<!DOCTYPE html") != text.npos || text.find("<html") != text.npos)
+    return "an HTML page, not a model: download the file itself";
+  return "";
 }
 
 bool looks_like_saved_model_text(std::span<const std::byte> bytes) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/proto/tensor_bundle.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
@@ -85,6 +86,11 @@ std::shared_ptr<io::FileSystem> converted(const std::string& prefix, io::FileSys
   return paths.empty() ? nullptr : bundle_of_v1_checkpoint(prefix, paths, files);
 }
 
+void refuse_lost_content(const std::string& path, std::span<const std::byte> bytes) {
+  const auto lost = lost_content(bytes);
+  if (!lost.empty()) throw_data_loss(fmt::format("{}: {}", path, lost));
+}
+
 }  // namespace
 
 bool checkpoint_exists(const std::string& prefix, io::FileSystem& files) {
@@ -109,6 +115,7 @@ BundleReader::BundleReader(std::string prefix, io::FileSystem& files)
         fmt::format("{}: no checkpoint here (no file {}); give the prefix, for instance dir/ckpt-1", prefix_, path));
   }
   const auto file = files_.map(path);
+  refuse_lost_content(path, file->bytes());
   const auto entries = read_table(file->bytes(), path);
   if (entries.empty() || !entries.front().first.empty()) damaged("the index has no header entry");
   read_header(entries.front().second);
@@ -257,6 +264,7 @@ std::span<const std::byte> BundleReader::stored_bytes(const Entry& entry, std::s
   const auto offset = static_cast<std::uint64_t>(entry.offset);
   const auto size = static_cast<std::uint64_t>(entry.size);
   if (offset > bytes.size() || size > bytes.size() - offset) {
+    refuse_lost_content(path, bytes);
     throw_data_loss(fmt::format("{}: tensor {} needs {} bytes at offset {}, but the file has {} (truncated?)", path,
                                 entry.info.name, size, offset, bytes.size()));
   }

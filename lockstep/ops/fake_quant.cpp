@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
@@ -68,13 +69,31 @@ at::Tensor levels_of(const at::Tensor& x, const Ranges& r) {
   return at::where(r.off, at::zeros({}, x.options()), y);
 }
 
-// The gradient goes to x inside of the range, to min below it and to max above it.
+// Where x is in the range; everywhere, where there is none. NaN is outside of every range.
+at::Tensor inside_of(const at::Tensor& x, const Ranges& r) {
+  return at::logical_or(at::logical_and(x >= r.low, x <= r.high), r.off);
+}
+
+at::Tensor sum_channels(const at::Tensor& x, const at::Tensor& like) {
+  if (like.numel() == 1) return x.sum().reshape(like.sizes());
+  return x.reshape({-1, x.size(-1)}).sum(0);
+}
+
+// The gradient goes to x inside of the range, to min below it and to max above it: to both where min is above max.
+// Products, so that slopes that are not finite give NaN where they do not count, as in TensorFlow.
+Tensors slopes_of(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& min, const Ranges& r) {
+  const auto part = [&](const at::Tensor& where) { return dy * where.to(dy.scalar_type()); };
+  const at::Tensor below = at::logical_and(x < r.low, ~r.off), above = at::logical_and(x > r.high, ~r.off);
+  return {wrap(part(inside_of(x, r))), wrap(sum_channels(part(below), min)), wrap(sum_channels(part(above), min))};
+}
+
 at::Tensor tied(const at::Tensor& x, const at::Tensor& min, const at::Tensor& max, const Ranges& r,
                 const at::Tensor& y) {
   if (!x.requires_grad() && !min.requires_grad() && !max.requires_grad()) return y;
-  const at::Tensor below = at::logical_and(x < r.low, ~r.off), above = at::logical_and(x > r.high, ~r.off);
-  const at::Tensor source = at::where(below, min, at::where(above, max, x));
-  return dense(with_adjoint(wrap(source), wrap(y), [](const Tensor& dy) { return dy; }));
+  const Tensors inputs{wrap(x), wrap(min), wrap(max)};
+  return dense(with_gradients(inputs, {wrap(y)}, inputs, [r](const Tensors& dys, const Tensors& captured) {
+    return slopes_of(dense(dys[0]), dense(captured[0]).detach(), dense(captured[1]), r);
+  })[0]);
 }
 
 Tensors fake_quant(const Call& call) {
@@ -91,11 +110,6 @@ Tensors fake_quant(const Call& call) {
   return one(tied(x, min, max, r, levels_of(x.detach(), r)));
 }
 
-at::Tensor sum_channels(const at::Tensor& x, const at::Tensor& like) {
-  if (like.dim() == 0) return x.sum();
-  return x.reshape({-1, x.size(-1)}).sum(0);
-}
-
 Tensors fake_quant_gradient(const Call& call) {
   const at::Tensor &dy = in(call, 0), &x = in(call, 1);
   if (dy.sizes() != x.sizes()) throw_invalid_argument("gradients and inputs differ in their shapes");
@@ -109,12 +123,8 @@ Tensors fake_quant_gradient(const Call& call) {
     min = in(call, 2), max = in(call, 3);
   }
   const Ranges r = ranges_of(call, min, max);
-  const at::Tensor below = at::logical_and(x < r.low, ~r.off), above = at::logical_and(x > r.high, ~r.off);
-  // Products, so that slopes that are not finite give NaN where they do not count, as in TensorFlow.
-  Tensors out = one(dy * at::logical_or(below, above).logical_not().to(dy.scalar_type()));
-  if (call.num_inputs() == 2) return out;
-  out.push_back(wrap(sum_channels(dy * below.to(dy.scalar_type()), min)));
-  out.push_back(wrap(sum_channels(dy * above.to(dy.scalar_type()), max)));
+  Tensors out = slopes_of(dy, x, min, r);
+  if (call.num_inputs() == 2) out.resize(1);
   return out;
 }
 

@@ -220,13 +220,22 @@ at::Tensor power_like_tf(const at::Tensor& a, const at::Tensor& b) {
       });
 }
 
+namespace {
+
+// The gradient of `value` goes to a where `first` holds, else to b: to b too where a is NaN, as in TensorFlow.
+at::Tensor chosen(const at::Tensor& a, const at::Tensor& b, const at::Tensor& first, const at::Tensor& value) {
+  return dense(with_adjoint(wrap(at::where(first, a, b)), wrap(value), [](const Tensor& dy) { return dy; }));
+}
+
+}  // namespace
+
 at::Tensor maximum_like_tf(const at::Tensor& a, const at::Tensor& b) {
   if (!at::GradMode::is_enabled() || !(a.requires_grad() || b.requires_grad())) return at::maximum(a, b);
-  return at::where(at::logical_or(a >= b, at::isnan(a)), a, b);
+  return chosen(a, b, a >= b, at::maximum(a.detach(), b.detach()));
 }
 at::Tensor minimum_like_tf(const at::Tensor& a, const at::Tensor& b) {
   if (!at::GradMode::is_enabled() || !(a.requires_grad() || b.requires_grad())) return at::minimum(a, b);
-  return at::where(at::logical_or(a <= b, at::isnan(a)), a, b);
+  return chosen(a, b, a <= b, at::minimum(a.detach(), b.detach()));
 }
 
 }  // namespace lockstep::ops

@@ -295,7 +295,10 @@ def not_finite():
     out |= {name: getattr(R, name)(gradients=slopes, features=x) for name in ("ReluGrad", "Relu6Grad", "LeakyReluGrad")}
     for low, high in ((2., 1.), (.5, -.5), (1., .5), (-.5, -1.)):
         for narrow in (False, True):
-            out[f"levels_{low}_{high}_{narrow}".replace("-", "m")] = R.FakeQuantWithMinMaxVars(inputs=x, min=low, max=high, num_bits=4, narrow_range=narrow)
+            rule, key = dict(num_bits=4, narrow_range=narrow), f"{low}_{high}_{narrow}".replace("-", "m")
+            out[f"levels_{key}"] = R.FakeQuantWithMinMaxVars(inputs=x, min=low, max=high, **rule)
+            rates = R.FakeQuantWithMinMaxVarsGradient(gradients=tf.range(1., 10.), inputs=x, min=low, max=high, **rule)
+            out |= {f"rates_{key}_{i}": rate for i, rate in enumerate(rates)}
     return out
 
 

@@ -340,6 +340,23 @@ def test_files_that_are_taken_for_models(content, named, tmp_path):
         assert named in tool.refused(command, tmp_path / "m.bin")
 
 
+def test_saved_models_with_other_files_in_them(model, tmp_path):
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "saved")
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    for name in ("variables/variables.data-00000-of-00001", "variables/variables.index", "saved_model.pb"):
+        (tmp_path / "saved" / name).write_bytes(pointer)
+        line = tool.refused("verify", tmp_path / "saved")
+        assert "git lfs pull" in line and name in line
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.compat.v1.placeholder(tf.float32, name="x")
+    for name, content in {"saved_model.pb": graph.as_graph_def().SerializeToString(), "saved_model.pbtxt": str(graph.as_graph_def()).encode()}.items():
+        (tmp_path / "saved" / "saved_model.pb").unlink(missing_ok=True)
+        (tmp_path / "saved" / name).write_bytes(content)
+        assert f"{name}: a GraphDef, not a SavedModel; give this file" in tool.refused("inspect", tmp_path / "saved")
+        tool.ok("inspect", tmp_path / "saved" / name)
+
+
 def test_the_graph_of_a_saved_model(model, tmp_path):
     tool.ok("convert", tmp_path / "m.keras", tmp_path / "saved")
     assert "give its folder" in tool.refused("inspect", tmp_path / "saved" / "saved_model.pb")

@@ -52,6 +52,8 @@ VOLUME = np.round(RNG.normal(0, 1, (2, 5, 6, 4, 2))).astype("f")
 WINDOW = dict(ksize=[1, 2, 3, 1], strides=[1, 2, 2, 1], padding="SAME")
 CASES = {
     "isotonic": (lambda x: R.IsotonicRegression(input=x, output_dtype=tf.float32).output, np.array([[1, 3, 2, 2.5, 0, -1, 4], [3, 2, 1, 0, 5, 5, 6]], "f")),
+    "larger": (lambda x, y: R.Maximum(x=x, y=y) + R.Minimum(x=x, y=1.), EDGES, EDGES[::-1].copy()), "smaller": (lambda x, y: R.Minimum(x=x, y=y), EDGES, EDGES[:1]),
+    "levels_of_an_empty_range": (lambda x, low, high: R.FakeQuantWithMinMaxVars(inputs=x, min=low, max=high), EDGES, np.float32(1), np.float32(-.5)),
     "crops": (lambda x, b: R.CropAndResize(image=x, boxes=b, box_ind=[0, 1, 1], crop_size=[4, 3]), IMAGE, BOXES),
     "crops_of_nearest": (lambda x: R.CropAndResize(image=x, boxes=BOXES, box_ind=[0, 1, 1], crop_size=[4, 3], method="nearest"), IMAGE),
     **{f"turned_{method}_{mode}": (lambda x, method=method, mode=mode: R.ImageProjectiveTransformV3(
