@@ -9,7 +9,7 @@
 #   lockstep_tool(FILES main.cpp) / lockstep_engine(FILES fit.cpp)   the two halves of the command line
 
 set(LOCKSTEP_FORMATS_FOLDERS base io formats)
-set(LOCKSTEP_OPERATIONS_FOLDERS tensor ops ops_graph ops_files ops_images ops_numbers ops_extras inference graph fuzz)
+set(LOCKSTEP_OPERATIONS_FOLDERS tensor ops ops_graph ops_files ops_images ops_numbers ops_extras ops_calls inference graph fuzz)
 # Folders without loops over numbers or bytes, and without code that runs for each node of a graph.
 set(LOCKSTEP_O1_FOLDERS collectives keras saving train distribute applications cli)
 # Tests below lockstep.h, and those that would run longer at -O0 than it saves.

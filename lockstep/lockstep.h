@@ -28,8 +28,13 @@
 #include "lockstep/keras/optimizers/server.h"
 #include "lockstep/keras/plot_model.h"
 #include "lockstep/keras/preprocessing/preprocessing.h"
+#include "lockstep/keras/sampled_losses.h"
+#include "lockstep/keras/skipgrams.h"
 #include "lockstep/keras/utils.h"
+#include "lockstep/ops/nn_functions.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/ops/spectral_functions.h"
+#include "lockstep/ops/tensor_functions.h"
 #include "lockstep/random/candidate_samplers.h"
 #include "lockstep/random/gamma.h"
 #include "lockstep/random/generator.h"
@@ -87,6 +92,11 @@ namespace random = lockstep::random;
 namespace regularizers = lockstep::regularizers;
 namespace tree = lockstep::keras_tree;
 namespace utils = lockstep::utils;
+namespace preprocessing::sequence {
+using utils::make_sampling_table;
+using utils::pad_sequences;
+using utils::skipgrams;
+}  // namespace preprocessing::sequence
 namespace mixed_precision {
 using backend::dtype_policy;
 using keras::set_dtype_policy;

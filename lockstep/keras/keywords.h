@@ -13,6 +13,7 @@
 #include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/constraints/constraints.h"
 #include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/nn.h"
 #include "lockstep/keras/regularizers/regularizers.h"
 
 namespace lockstep::regularizers {
@@ -46,6 +47,55 @@ inline RegularizerPtr OrthogonalRegularizer(const OrthogonalKeywords& o) {
 }
 
 }  // namespace lockstep::regularizers
+
+namespace lockstep::activations {
+
+struct AxisKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = -1;
+};
+struct ReluKeywords {
+  FieldNamesOnly names_only = {};
+  double negative_slope = 0.0;
+  std::optional<double> max_value = std::nullopt;
+  double threshold = 0.0;
+};
+struct SlopeKeywords {
+  FieldNamesOnly names_only = {};
+  double negative_slope = 0.2;
+};
+struct AlphaKeywords {
+  FieldNamesOnly names_only = {};
+  double alpha = 1.0;
+};
+struct GeluKeywords {
+  FieldNamesOnly names_only = {};
+  bool approximate = false;
+};
+inline Tensor softmax(const Tensor& x, const AxisKeywords& o) { return softmax(x, o.axis); }
+inline Tensor log_softmax(const Tensor& x, const AxisKeywords& o) { return log_softmax(x, o.axis); }
+inline Tensor sparsemax(const Tensor& x, const AxisKeywords& o) { return sparsemax(x, o.axis); }
+inline Tensor glu(const Tensor& x, const AxisKeywords& o) { return glu(x, o.axis); }
+inline Tensor relu(const Tensor& x, const ReluKeywords& o) {
+  return relu(x, o.negative_slope, o.max_value, o.threshold);
+}
+inline Tensor leaky_relu(const Tensor& x, const SlopeKeywords& o) { return leaky_relu(x, o.negative_slope); }
+inline Tensor elu(const Tensor& x, const AlphaKeywords& o) { return elu(x, o.alpha); }
+inline Tensor celu(const Tensor& x, const AlphaKeywords& o) { return celu(x, o.alpha); }
+inline Tensor gelu(const Tensor& x, const GeluKeywords& o) { return gelu(x, o.approximate); }
+
+}  // namespace lockstep::activations
+
+namespace lockstep::nn {
+
+inline Tensor softmax(const Tensor& logits, const activations::AxisKeywords& o) { return softmax(logits, o.axis); }
+inline Tensor log_softmax(const Tensor& logits, const activations::AxisKeywords& o) {
+  return log_softmax(logits, o.axis);
+}
+inline Tensor gelu(const Tensor& features, const activations::GeluKeywords& o) { return gelu(features, o.approximate); }
+inline Tensor swish(const Tensor& features) { return silu(features); }
+
+}  // namespace lockstep::nn
 
 namespace lockstep::constraints {
 

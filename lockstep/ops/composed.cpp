@@ -125,6 +125,17 @@ Tensor range(const RangeKeywords& keywords) {
                                          : range(keywords.start, *keywords.limit.number(), keywords.delta);
   return keywords.dtype ? cast(numbers, *keywords.dtype) : numbers;
 }
+Tensor linspace(const LinspaceKeywords& keywords) {
+  const auto tensor = [](const RangeLimit& end) {
+    if (!end.number() && !end.tensor().defined()) throw_invalid_argument("linspace requires start and stop");
+    return end.number() ? cast(*end.number(), DType::kFloat32) : end.tensor();
+  };
+  return linspace(tensor(keywords.start), tensor(keywords.stop), keywords.num);
+}
+std::int64_t count_of_segments(const Extent& num_segments) {
+  const Tensor& count = num_segments.tensor();
+  return count.defined() ? count.item<std::int64_t>() : num_segments.known();
+}
 Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing) {
   if (indexing != "xy" && indexing != "ij")
     throw_invalid_argument(fmt::format("meshgrid: invalid indexing: found '{}', expected \"xy\" or \"ij\"", indexing));

@@ -167,6 +167,14 @@ inline Tensor repeat(const Tensor& x, std::int64_t repeats, const RepeatKeywords
 inline Tensor repeat(const Tensor& x, const Ints& repeats, const RepeatKeywords& keywords) {
   return repeat(x, repeats, keywords.axis);
 }
+// Repeats that are computed, a vector or one number whose values are known.
+template <std::convertible_to<Tensor> T>
+requires(std::is_class_v<T> && !std::is_convertible_v<const T&, RepeatKeywords>) Tensor
+    repeat(const Tensor& x, const T& repeats, const RepeatKeywords& keywords = {}) {
+  const Tensor counts = static_cast<Tensor>(repeats);
+  const auto values = cast(counts, DType::kInt64).to_vector<std::int64_t>();
+  return counts.shape().rank() == 0 ? repeat(x, values[0], keywords.axis) : repeat(x, Ints(values), keywords.axis);
+}
 
 struct OneHotKeywords {
   FieldNamesOnly names_only = {};
@@ -232,14 +240,42 @@ inline Tensor sequence_mask(const Tensor& lengths, const SequenceMaskKeywords& k
   return sequence_mask(lengths, keywords.maxlen, keywords.dtype);
 }
 
+// Integers, or a tensor of them.
+class IntsOrTensor {
+ public:
+  IntsOrTensor() = default;
+  template <std::integral I>
+  IntsOrTensor(I value) : ints_{static_cast<std::int64_t>(value)} {}
+  IntsOrTensor(std::initializer_list<std::int64_t> values) : ints_(values) {}
+  IntsOrTensor(Ints values) : ints_(std::move(values)) {}
+  template <std::convertible_to<Tensor> T>
+  requires std::is_class_v<T> IntsOrTensor(const T& tensor) : tensor_(static_cast<Tensor>(tensor)) {}
+  const Ints& ints() const { return ints_; }
+  const Tensor& tensor() const { return tensor_; }  // undefined where the integers are given
+
+ private:
+  Ints ints_;
+  Tensor tensor_;
+};
 struct RollKeywords {
   FieldNamesOnly names_only = {};
-  IntOrInts shift = {};
+  IntsOrTensor shift = {};
   IntOrInts axis = {};
 };
 inline Tensor roll(const Tensor& x, const RollKeywords& keywords) {
-  return roll(x, static_cast<const Ints&>(keywords.shift), static_cast<const Ints&>(keywords.axis));
+  const Tensor& shift = keywords.shift.tensor();
+  return shift.defined() ? roll_by(x, shift, keywords.axis)
+                         : roll(x, keywords.shift.ints(), static_cast<const Ints&>(keywords.axis));
 }
+
+struct LinspaceKeywords {
+  FieldNamesOnly names_only = {};
+  RangeLimit start = {};  // both are required
+  RangeLimit stop = {};
+  std::int64_t num = 50;
+};
+// Throws InvalidArgument unless start and stop are given.
+Tensor linspace(const LinspaceKeywords& keywords);
 
 struct TopKKeywords {
   FieldNamesOnly names_only = {};
@@ -265,14 +301,26 @@ struct TensordotKeywords {
 // Throws InvalidArgument unless `axes` has one number or two lists.
 Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotKeywords& keywords);
 
+// A number of segments may be a tensor of one, reduce_max(ids) + 1.
 struct SegmentsKeywords {
   FieldNamesOnly names_only = {};
-  std::int64_t num_segments = 0;
+  Tensor data = {};         // where it is not given by position
+  Tensor segment_ids = {};  // alike
+  Extent num_segments = 0;
 };
-#define LOCKSTEP_SEGMENTS(function)                                                                         \
-  inline Tensor function(const Tensor& data, const Tensor& segment_ids, const SegmentsKeywords& keywords) { \
-    return function(data, segment_ids, keywords.num_segments);                                              \
+#define LOCKSTEP_SEGMENTS(function)                                                                                   \
+  template <std::convertible_to<Tensor> N>                                                                            \
+  requires std::is_class_v<N> Tensor function(const Tensor& data, const Tensor& segment_ids, const N& num_segments) { \
+    return function(data, segment_ids, count_of_segments(num_segments));                                              \
+  }                                                                                                                   \
+  inline Tensor function(const Tensor& data, const Tensor& segment_ids, const SegmentsKeywords& keywords) {           \
+    return function(data, segment_ids, count_of_segments(keywords.num_segments));                                     \
+  }                                                                                                                   \
+  inline Tensor function(const SegmentsKeywords& keywords) {                                                          \
+    return function(keywords.data, keywords.segment_ids, keywords);                                                   \
   }
+// Throws InvalidArgument for a number that is not known yet.
+std::int64_t count_of_segments(const Extent& num_segments);
 LOCKSTEP_SEGMENTS(unsorted_segment_sum)
 LOCKSTEP_SEGMENTS(unsorted_segment_mean)
 LOCKSTEP_SEGMENTS(unsorted_segment_max)

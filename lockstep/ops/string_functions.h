@@ -41,6 +41,11 @@ LOCKSTEP_OF_TEXT(upper)
 LOCKSTEP_OF_TEXT(strip)
 LOCKSTEP_OF_TEXT(length)
 #undef LOCKSTEP_OF_TEXT
+struct LengthKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view unit = "BYTE";
+};
+inline Tensor length(const Tensor& x, const LengthKeywords& keywords) { return length(x, keywords.unit); }
 struct JoinKeywords {
   FieldNamesOnly names_only = {};
   std::string_view separator = "";

@@ -91,6 +91,11 @@ std::int64_t PythonRandom::randint(std::int64_t low, std::int64_t high) {
   }
 }
 
+double PythonRandom::random() {
+  const std::uint32_t high = words_.next() >> 5, low = words_.next() >> 6;
+  return (high * 67108864.0 + low) / 9007199254740992.0;
+}
+
 std::uint32_t NumpyRandom::bounded(std::uint32_t max) {
   if (max == 0) return 0;
   const std::uint32_t mask = std::uint32_t{0xFFFFFFFFu} >> std::countl_zero(max);

@@ -33,6 +33,7 @@ class PythonRandom {
   void seed(std::int64_t seed);
   // Uniform in [low, high], both included; high - low + 1 must fit 64 bits.
   std::int64_t randint(std::int64_t low, std::int64_t high);
+  double random();  // uniform in [0, 1)
   MersenneTwister& words() { return words_; }
 
  private:

@@ -135,6 +135,13 @@ std::int64_t python_randint(std::int64_t low, std::int64_t high) {
   return all.python.randint(low, high);
 }
 
+double python_random() {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  all.refresh();
+  return all.python.random();
+}
+
 namespace {
 
 std::vector<std::int64_t> shuffled(PythonRandom& python, std::int64_t count) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <typeinfo>
 
 #include "lockstep/keras/naming_internal.h"
@@ -10,13 +11,14 @@
 
 namespace lockstep {
 
-// One attribute holds variables or modules, one or a list.
+// One attribute holds variables or modules, one or a list, or another object.
 struct Module::State : train::Trackable {
   struct Attribute {
     std::string name;
     std::vector<Variable> variables;
     std::vector<Module> modules;
     bool is_list;
+    std::optional<train::Tracked> object = std::nullopt;
   };
   std::string name;
   std::vector<Attribute> attributes;  // in the order in which they were tracked
@@ -31,6 +33,7 @@ struct Module::State : train::Trackable {
     for (const Attribute& each : attributes) {
       std::vector<train::Tracked> parts(each.variables.begin(), each.variables.end());
       parts.insert(parts.end(), each.modules.begin(), each.modules.end());
+      if (each.object) parts.push_back(*each.object);
       if (!each.is_list) {
         children.emplace_back(each.name, parts[0]);
         continue;
@@ -65,6 +68,11 @@ void Module::add(const std::string& attribute, const std::vector<Module>& module
   State::Attribute& made = state_->attribute(attribute);
   made.modules = modules;
   made.is_list = is_list;
+  state_->restore_new_children();
+}
+
+void Module::add(const std::string& attribute, train::Tracked object) {
+  state_->attribute(attribute).object = std::move(object);
   state_->restore_new_children();
 }
 

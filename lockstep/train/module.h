@@ -47,10 +47,18 @@ class Module {
     add(attribute, {modules.begin(), modules.end()}, true);
     return modules;
   }
+  // Models, layers, optimizers, metrics of Keras, for checkpoints: as in TensorFlow, variables() lacks theirs.
+  template <std::convertible_to<train::Tracked> T>
+  requires(!std::derived_from<T, Module> && !std::convertible_to<const T&, Variable>) T
+      track(const std::string& attribute, const T& object) {
+    add(attribute, train::Tracked(object));
+    return object;
+  }
 
  private:
   struct State;
   void add(const std::string& attribute, const std::vector<Module>& modules, bool is_list);
+  void add(const std::string& attribute, train::Tracked object);
   static void visit(const std::shared_ptr<State>& state, std::vector<const State*>& seen,
                     std::vector<Variable>& variables, std::vector<Module>& modules);
 

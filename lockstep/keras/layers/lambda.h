@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,9 +13,9 @@ using LambdaFunction = std::function<keras::Structure(const keras::Structure& in
 
 struct LambdaOptions {
   FieldNamesOnly names_only = {};
-  LambdaFunction function = {};               // where it is not given by position
-  std::optional<ShapeArg> output_shape = {};  // shapes follow from the function; it is not needed
-  LambdaFunction mask = {};                   // the mask of the outputs, from that of the inputs; default: none
+  LambdaFunction function = {};  // where it is not given by position
+  ShapeArg output_shape = {};    // shapes follow from the function; it is not needed
+  LambdaFunction mask = {};      // the mask of the outputs, from that of the inputs; default: none
   std::string name = {};
   bool trainable = true;
   keras::DTypePolicy dtype = {};

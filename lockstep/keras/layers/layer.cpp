@@ -364,8 +364,11 @@ void Layer::check_inputs(const Structure& inputs) const {
 CallContext Layer::make_context(const CallArguments& arguments, const Structure& inputs, bool training) const {
   CallContext context;
   context.training = training;
-  const Argument* mask = arguments.find("mask");
-  context.mask = mask && has_tensor(*mask) ? to_structure(*mask) : inputs.map([](const Tensor&) { return Tensor(); });
+  if (const Argument* mask = arguments.find("mask"); mask && has_tensor(*mask)) {
+    context.mask = to_structure(*mask);
+  } else if (argument_names().size() == 1) {
+    context.mask = inputs.map([](const Tensor&) { return Tensor(); });
+  }
   context.arguments = &arguments;
   return context;
 }

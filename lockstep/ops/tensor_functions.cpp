@@ -1,0 +1,137 @@
+#include "lockstep/ops/tensor_functions.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/complex_functions.h"
+#include "lockstep/ops/operators.h"
+
+namespace lockstep::ops {
+
+Tensor gather_nd(const Tensor& params, const Tensor& indices, const GatherNdKeywords& keywords) {
+  const int batch_dims = keywords.batch_dims;
+  if (batch_dims == 0) return gather_nd(params, indices);
+  // The leading axes as one, and its place in front of each index.
+  std::int64_t rows = 1;
+  for (int i = 0; i < batch_dims; ++i) rows *= indices.dim(i);
+  std::vector<std::int64_t> given(indices.shape().dims()), values{rows}, places{rows};
+  const std::vector<std::int64_t>& all = params.shape().dims();
+  values.insert(values.end(), all.begin() + batch_dims, all.end());
+  places.insert(places.end(), given.begin() + batch_dims, given.end());
+  std::vector<std::int64_t> row(places.size(), 1), repeats = places;
+  row[0] = rows;
+  repeats[0] = repeats.back() = 1;
+  const Tensor row_of = tile(reshape(cast(range(rows), indices.dtype()), Shape(row)), repeats);
+  const Tensor found = gather_nd(reshape(params, Shape(values)), concat({row_of, reshape(indices, Shape(places))}, -1));
+  std::vector<std::int64_t> shape(given.begin(), given.begin() + batch_dims);
+  shape.insert(shape.end(), found.shape().dims().begin() + 1, found.shape().dims().end());
+  return reshape(found, Shape(shape));
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b, const AdjointKeywords& keywords) {
+  return matmul(keywords.adjoint_a ? conj(a) : a, keywords.adjoint_b ? conj(b) : b, keywords.adjoint_a,
+                keywords.adjoint_b);
+}
+Tensor diag(const Tensor& diagonal, const DiagonalKeywords& keywords) {
+  return call1("MatrixDiagV3", {diagonal, Tensor::scalar(std::int32_t{keywords.k}), Tensor::scalar(std::int32_t{-1}),
+                                Tensor::scalar(std::int32_t{-1}), cast(Tensor::scalar(0.0F), diagonal.dtype())});
+}
+Tensor diag_part(const Tensor& input, const DiagonalKeywords& keywords) {
+  return call1("MatrixDiagPartV3",
+               {input, Tensor::scalar(std::int32_t{keywords.k}), cast(Tensor::scalar(0.0F), input.dtype())});
+}
+Tensor bincount(const Tensor& arr, const BincountKeywords& keywords) {
+  const auto values = cast(reshape(arr, {-1}), DType::kInt64).to_vector<std::int64_t>();
+  const std::int64_t largest = values.empty() ? -1 : *std::max_element(values.begin(), values.end());
+  const Tensor counts = bincount(arr, std::max(largest + 1, keywords.minlength), keywords.weights);
+  return keywords.weights.defined() ? counts : cast(counts, DType::kInt32);
+}
+Tensor igamma(const Tensor& a, const Tensor& x) { return call1("Igamma", {a, x}); }
+Tensor igammac(const Tensor& a, const Tensor& x) { return call1("Igammac", {a, x}); }
+Tensor polyval(const Tensor& coeffs, const Tensor& x) {
+  Tensor sum = zeros_like(x);
+  for (const Tensor& c : unstack(coeffs, 0)) sum = sum * x + c;
+  return sum;
+}
+Tensor reverse_sequence(const Tensor& input, const Tensor& seq_lengths, const ReverseKeywords& keywords) {
+  return call1("ReverseSequence", {input, seq_lengths},
+               {{"seq_dim", keywords.seq_axis}, {"batch_dim", keywords.batch_axis}});
+}
+Tensor space_to_batch(const Tensor& input, const SpaceToBatchKeywords& o) {
+  return call1("SpaceToBatchND", {input, o.block_shape, o.paddings});
+}
+Tensor batch_to_space(const Tensor& input, const BatchToSpaceKeywords& o) {
+  return call1("BatchToSpaceND", {input, o.block_shape, o.crops});
+}
+
+}  // namespace lockstep::ops
+
+namespace lockstep::sets {
+namespace {
+
+SparseTensor of_rows(const Tensor& a, const Tensor& b, const char* operation) {
+  const Tensors out = ops::call("DenseToDenseSetOperation", {a, b}, {{"set_operation", std::string(operation)}});
+  return {out[0], out[1], out[2]};
+}
+
+}  // namespace
+
+SparseTensor intersection(const Tensor& a, const Tensor& b) { return of_rows(a, b, "intersection"); }
+SparseTensor set_union(const Tensor& a, const Tensor& b) { return of_rows(a, b, "union"); }
+SparseTensor difference(const Tensor& a, const Tensor& b) { return of_rows(a, b, "a-b"); }
+
+}  // namespace lockstep::sets
+
+namespace lockstep::image {
+
+Tensor crop_and_resize(const Tensor& image, const CropAndResizeKeywords& o) {
+  return ops::call1("CropAndResize",
+                    {image, ops::cast(o.boxes, DType::kFloat32), ops::cast(o.box_indices, DType::kInt32),
+                     ops::cast(o.crop_size, DType::kInt32)},
+                    {{"method", o.method}, {"extrapolation_value", static_cast<float>(o.extrapolation_value)}});
+}
+Tensor non_max_suppression(const SuppressionKeywords& o) {
+  const double lowest = -std::numeric_limits<double>::infinity();
+  return ops::call1("NonMaxSuppressionV3",
+                    {o.boxes, o.scores, Tensor::scalar(static_cast<std::int32_t>(o.max_output_size)),
+                     Tensor::scalar(static_cast<float>(o.iou_threshold)),
+                     Tensor::scalar(static_cast<float>(o.score_threshold.value_or(lowest)))});
+}
+
+}  // namespace lockstep::image
+
+namespace lockstep::strings {
+
+Tensor to_hash_bucket(const Tensor& x, std::int64_t num_buckets) {
+  return ops::call1("StringToHashBucket", {x}, {{"num_buckets", num_buckets}});
+}
+Tensor to_hash_bucket_strong(const Tensor& x, std::int64_t num_buckets, const StrongBucketKeywords& o) {
+  return ops::call1("StringToHashBucketStrong", {x}, {{"num_buckets", num_buckets}, {"key", o.key}});
+}
+Tensor as_string(const Tensor& x, const AsStringKeywords& o) {
+  return ops::call1("AsString", {x},
+                    {{"precision", o.precision},
+                     {"scientific", o.scientific},
+                     {"shortest", o.shortest},
+                     {"width", o.width},
+                     {"fill", o.fill}});
+}
+Tensor ngrams(const Tensor& data, const NgramsKeywords& o) {
+  const Tensor splits = Tensor::from_vector(std::vector<std::int64_t>{0, data.dim(0)});
+  ops::Ints widths = o.ngram_width;
+  if (o.ngram_width.is_one()) widths = {o.ngram_width[0]};
+  return ops::call("StringNGrams", {data, splits},
+                   {{"separator", o.separator},
+                    {"ngram_widths", widths},
+                    {"left_pad", std::string()},
+                    {"right_pad", std::string()},
+                    {"pad_width", std::int64_t{0}},
+                    {"preserve_short_sequences", false}})[0];
+}
+Tensor unicode_decode(const Text& text, const std::string& input_encoding) {
+  return ops::call("UnicodeDecode", {ops::reshape(text, {1})}, {{"input_encoding", input_encoding}})[1];
+}
+
+}  // namespace lockstep::strings

@@ -1,0 +1,255 @@
+// More of TensorFlow's functions of tensors, texts and images, and more keywords of those of functions.h and
+// composed.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/control_flow.h"
+#include "lockstep/ops/image_functions.h"
+#include "lockstep/ops/keywords.h"
+#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/sparse_tensor.h"
+#include "lockstep/ops/string_functions.h"
+
+namespace lockstep::ops {
+
+struct GatherNdKeywords {
+  FieldNamesOnly names_only = {};
+  int batch_dims = 0;  // leading axes that both have
+};
+Tensor gather_nd(const Tensor& params, const Tensor& indices, const GatherNdKeywords& keywords);
+struct ScatterKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor indices = {};
+  Tensor updates = {};
+};
+#define LOCKSTEP_SCATTER(function)                                           \
+  inline Tensor function(const Tensor& x, const ScatterKeywords& keywords) { \
+    return function(x, keywords.indices, keywords.updates);                  \
+  }
+LOCKSTEP_SCATTER(tensor_scatter_nd_update)
+LOCKSTEP_SCATTER(tensor_scatter_nd_add)
+LOCKSTEP_SCATTER(tensor_scatter_nd_sub)
+LOCKSTEP_SCATTER(tensor_scatter_nd_max)
+LOCKSTEP_SCATTER(tensor_scatter_nd_min)
+#undef LOCKSTEP_SCATTER
+struct AdjointKeywords {
+  FieldNamesOnly names_only = {};
+  bool adjoint_a = false;
+  bool adjoint_b = false;
+};
+Tensor matmul(const Tensor& a, const Tensor& b, const AdjointKeywords& keywords);
+struct BandKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_lower = 0;
+  std::int64_t num_upper = 0;
+};
+inline Tensor band_part(const Tensor& input, const BandKeywords& o) {
+  return band_part(input, o.num_lower, o.num_upper);
+}
+struct DiagonalKeywords {
+  FieldNamesOnly names_only = {};
+  int k = 0;  // above the main diagonal, or if negative below it
+};
+Tensor diag(const Tensor& diagonal, const DiagonalKeywords& keywords);
+Tensor diag_part(const Tensor& input, const DiagonalKeywords& keywords);
+struct NormalizeKeywords {
+  FieldNamesOnly names_only = {};
+  NormOrder ord = {};
+  Axes axis = std::nullopt;
+};
+inline Normalized normalize(const Tensor& x, const NormalizeKeywords& o) { return normalize(x, o.ord, o.axis); }
+
+struct MapKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike fn_output_signature = DType::kFloat32;  // the function decides it; it is not needed
+};
+template <typename Fn>
+Nested<Tensor> map_fn(Fn fn, const Nested<Tensor>& elems, const MapKeywords&) {
+  return map_fn(std::move(fn), elems);
+}
+
+struct BincountKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t minlength = 0;
+  Tensor weights = {};  // what each element counts; default: 1, and the result is int32
+};
+Tensor bincount(const Tensor& arr, const BincountKeywords& keywords);
+struct ConfusionKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> num_classes = std::nullopt;
+};
+inline Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions, const ConfusionKeywords& o) {
+  return confusion_matrix(labels, predictions, o.num_classes);
+}
+struct SideKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view side = "left";
+};
+inline Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, const SideKeywords& o) {
+  return searchsorted(sorted_sequence, values, o.side);
+}
+struct InTopKKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t k = 1;
+};
+inline Tensor in_top_k(const Tensor& targets, const Tensor& predictions, const InTopKKeywords& o) {
+  return in_top_k(targets, predictions, o.k);
+}
+struct HistogramKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t nbins = 100;
+};
+inline Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, const HistogramKeywords& o) {
+  return histogram_fixed_width(values, value_range, o.nbins);
+}
+
+// The regularized incomplete gamma functions.
+Tensor igamma(const Tensor& a, const Tensor& x);
+Tensor igammac(const Tensor& a, const Tensor& x);
+// c0 xⁿ + c1 xⁿ⁻¹ + … of coefficients that begin with the highest power.
+Tensor polyval(const Tensor& coeffs, const Tensor& x);
+struct ReverseKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t seq_axis = 1;
+  std::int64_t batch_axis = 0;
+};
+// The first seq_lengths[i] steps of row i in the opposite order.
+Tensor reverse_sequence(const Tensor& input, const Tensor& seq_lengths, const ReverseKeywords& keywords);
+struct SpaceToBatchKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor block_shape = {};
+  Tensor paddings = {};  // (axes, 2)
+};
+Tensor space_to_batch(const Tensor& input, const SpaceToBatchKeywords& o);
+struct BatchToSpaceKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor block_shape = {};
+  Tensor crops = {};  // (axes, 2)
+};
+Tensor batch_to_space(const Tensor& input, const BatchToSpaceKeywords& o);
+
+}  // namespace lockstep::ops
+
+namespace lockstep {
+using ops::map_fn;
+}
+
+namespace lockstep::sets {
+
+// Of the rows of the last axis, as sets in ascending order.
+SparseTensor intersection(const Tensor& a, const Tensor& b);
+SparseTensor set_union(const Tensor& a, const Tensor& b);  // `union` is a keyword of C++
+SparseTensor difference(const Tensor& a, const Tensor& b);
+
+}  // namespace lockstep::sets
+
+namespace lockstep::image {
+
+struct ResizeToKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg size = {};
+  std::string_view method = "bilinear";
+  bool preserve_aspect_ratio = false;
+  bool antialias = false;
+};
+inline Tensor resize(const Tensor& images, const ResizeToKeywords& o) {
+  return resize(images, o.size, ResizeKeywords{{}, o.method, o.preserve_aspect_ratio, o.antialias});
+}
+struct GammaKeywords {
+  FieldNamesOnly names_only = {};
+  double gamma = 1;
+  double gain = 1;
+};
+inline Tensor adjust_gamma(const Tensor& images, const GammaKeywords& o) {
+  return adjust_gamma(images, o.gamma, o.gain);
+}
+struct RotationKeywords {
+  FieldNamesOnly names_only = {};
+  int k = 1;
+};
+inline Tensor rot90(const Tensor& images, const RotationKeywords& o) { return rot90(images, o.k); }
+struct BoundingBoxKeywords {
+  FieldNamesOnly names_only = {};
+  Extent offset_height = 0;
+  Extent offset_width = 0;
+  Extent target_height = 0;
+  Extent target_width = 0;
+};
+inline Tensor crop_to_bounding_box(const Tensor& images, const BoundingBoxKeywords& o) {
+  return crop_to_bounding_box(images, o.offset_height, o.offset_width, o.target_height, o.target_width);
+}
+inline Tensor pad_to_bounding_box(const Tensor& images, const BoundingBoxKeywords& o) {
+  return pad_to_bounding_box(images, o.offset_height, o.offset_width, o.target_height, o.target_width);
+}
+struct ConvertKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike dtype = DType::kFloat32;
+  bool saturate = false;
+};
+inline Tensor convert_image_dtype(const Tensor& images, const ConvertKeywords& o) {
+  return convert_image_dtype(images, o.dtype, o.saturate);
+}
+struct CropAndResizeKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor boxes = {};        // (boxes, 4): y1, x1, y2, x2, from 0 to 1
+  Tensor box_indices = {};  // (boxes): the image of each
+  Tensor crop_size = {};    // height and width
+  std::string method = "bilinear";
+  double extrapolation_value = 0;
+};
+Tensor crop_and_resize(const Tensor& image, const CropAndResizeKeywords& o);
+struct SuppressionKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor boxes = {};   // (boxes, 4)
+  Tensor scores = {};  // (boxes)
+  std::int64_t max_output_size = 0;
+  double iou_threshold = 0.5;
+  std::optional<double> score_threshold = std::nullopt;
+};
+// The boxes that do not overlap a better one too much, best first, int32.
+Tensor non_max_suppression(const SuppressionKeywords& o);
+
+}  // namespace lockstep::image
+
+namespace lockstep::strings {
+
+struct BucketKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_buckets = 1;
+};
+inline Tensor to_hash_bucket_fast(const Tensor& x, const BucketKeywords& o) {
+  return to_hash_bucket_fast(x, o.num_buckets);
+}
+Tensor to_hash_bucket(const Tensor& x, std::int64_t num_buckets);
+inline Tensor to_hash_bucket(const Tensor& x, const BucketKeywords& o) { return to_hash_bucket(x, o.num_buckets); }
+struct StrongBucketKeywords {
+  FieldNamesOnly names_only = {};
+  std::vector<std::int64_t> key = {};  // two numbers
+};
+Tensor to_hash_bucket_strong(const Tensor& x, std::int64_t num_buckets, const StrongBucketKeywords& o);
+struct AsStringKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t precision = -1;
+  bool scientific = false;
+  bool shortest = false;
+  std::int64_t width = -1;
+  std::string fill = {};
+};
+Tensor as_string(const Tensor& x, const AsStringKeywords& o);
+struct NgramsKeywords {
+  FieldNamesOnly names_only = {};
+  ops::IntOrInts ngram_width = 1;  // or several widths
+  std::string separator = " ";
+};
+// Of the texts of a vector.
+Tensor ngrams(const Tensor& data, const NgramsKeywords& o);
+// The code points of one text, int32.
+Tensor unicode_decode(const Text& text, const std::string& input_encoding);
+
+}  // namespace lockstep::strings
