@@ -31,7 +31,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(--param=ggc-min-heapsize=1000000)
 endif()
 if(NOT LOCKSTEP_SANITIZE STREQUAL "")
-  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1)
+  # What is found ends the program, so that a test fails; without the code that goes on, units compile in two thirds of the time.
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   if(LOCKSTEP_FUZZ)
     add_compile_options(-O2)  # more inputs a second
   else()
