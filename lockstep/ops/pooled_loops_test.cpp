@@ -25,7 +25,7 @@ void expect_same(const at::Tensor& got, const at::Tensor& want, const std::strin
   ASSERT_EQ(got.scalar_type(), want.scalar_type()) << what;
   ASSERT_EQ(got.sizes(), want.sizes()) << what;
   const at::Tensor a = got.contiguous(), b = want.contiguous();
-  if (a.nbytes() > 0) EXPECT_EQ(std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()), 0) << what;
+  EXPECT_TRUE(a.nbytes() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0) << what;
 }
 
 struct LoopCase {
