@@ -160,6 +160,7 @@ TEST_F(KerasArchiveTest, DatasetsOutsideOfVarsAreDamage) {
   plan.groups = {{"vars", "m"}};
   plan.add("layers/dense/vars/0", values({1}, {1}));
   plan.add("layers/custom/vars/kernel", values({1}, {1}));
+  plan.add("layer1/vars/0", values({1}, {1}));  // an attribute of a model
   write_keras_weights(path("m.weights.h5"), plan);
   KerasWeights::open(path("m.weights.h5")).check_names();
   plan.add("layers/dense/vbrs/1", values({1}, {1}));

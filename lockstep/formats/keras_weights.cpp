@@ -85,13 +85,14 @@ std::set<std::string> shard_names(const Json& map, const std::string& path) {
   return names;
 }
 
-// "layers" with one other character, which is not "Layers".
+// "layers" with one other character, which no attribute of Python has: "layer1" may be a model's own.
 bool almost_layers(std::string_view name) {
   constexpr std::string_view kLayers = "layers";
   if (name.size() != kLayers.size()) return false;
-  std::size_t different = 0;
-  for (std::size_t i = 0; i < name.size(); ++i) different += (name[i] ^ kLayers[i]) & ~0x20 ? 1 : 0;
-  return different == 1;
+  const auto [changed, known] = std::ranges::mismatch(name, kLayers);
+  if (changed == name.end() || !std::equal(changed + 1, name.end(), known + 1)) return false;
+  const char c = *changed;
+  return !(c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'));
 }
 
 // "layers/dense/vars" of "layers/dense/vars/0" and of "layers/dense/vars/a/b"; empty for a path without "vars".
