@@ -116,6 +116,20 @@ TEST(TutorialPrograms, TheLossOfCompileIsCalled) {
   EXPECT_NEAR(float(model.loss(target, model(data))), 0.36 * 0.04, 1e-5);
 }
 
+// As self.loss(...) of Keras: what a function gives is not reduced.
+TEST(TutorialPrograms, AFunctionOfCompileIsCalledAsItIs) {
+  const auto x = keras::Input({2});
+  const keras::Model model(x, layers::Dense(1, {.kernel_initializer = "ones"})(x));
+  const Tensor y = {{0.0}, {0.0}}, predicted = model({{1.0, 2.0}, {3.0, 4.0}});
+  model.compile({.loss = keras::losses::mean_squared_error});
+  EXPECT_EQ(numbers(model.loss(y, predicted)), (Numbers{9, 49}));
+  EXPECT_THROW(model.loss(y, predicted, {1.0, 2.0}), ls::errors::InvalidArgumentError);
+  model.compile({.loss = [](const Tensor& t, const Tensor& p) { return ls::ops::square(p - t) * 2; }});
+  EXPECT_EQ(numbers(model.loss(y, predicted)), (Numbers{18, 98}));
+  model.compile({.loss = keras::losses::MeanSquaredError()});
+  EXPECT_EQ(numbers(model.loss(y, predicted, {1.0, 2.0})), (Numbers{53.5}));
+}
+
 TEST(TutorialPrograms, OneResultIsANumber) {
   const keras::Sequential model({keras::Input({1}), layers::Dense(1, {.kernel_initializer = "ones"})});
   model.compile({.optimizer = "sgd", .loss = "mean_absolute_error"});

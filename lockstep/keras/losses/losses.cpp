@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/keras/losses/ctc.h"
+#include "lockstep/keras/losses/function_loss_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -122,6 +123,8 @@ class FunctionLoss : public Loss {
     for (const auto& [key, value] : extra_.items()) config[key] = value;
     return config;
   }
+  bool given_as_function() const { return given_as_function_; }
+  void set_given_as_function() { given_as_function_ = true; }
 
  protected:
   Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred, const Tensor& values) const override {
@@ -134,6 +137,7 @@ class FunctionLoss : public Loss {
   RowRule mixes_;  // null: not known
   Json extra_;
   MaskFunction mask_;
+  bool given_as_function_ = false;
 };
 
 std::string name_or(const std::string& given, const char* otherwise) { return given.empty() ? otherwise : given; }
@@ -283,8 +287,14 @@ class RegisteredFunctionLoss : public FunctionLoss {
 
 }  // namespace
 
-LossPtr Loss::of_function(LossFunction function) {
-  using Pointer = KerasFunction*;
+LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {
+  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), of_one_rank(std::move(function)), nullptr);
+}
+
+namespace {
+
+LossPtr made_of_function(LossFunction function) {
+  using Pointer = Loss::KerasFunction*;
   static constexpr std::pair<Pointer, const char*> kNamed[] = {
       {mean_squared_error, "mean_squared_error"},
       {mean_absolute_error, "mean_absolute_error"},
@@ -306,8 +316,19 @@ LossPtr Loss::of_function(LossFunction function) {
   return from_function(std::move(function), "<lambda>");
 }
 
-LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {
-  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), of_one_rank(std::move(function)), nullptr);
+LossPtr marked_as_function(LossPtr loss) {
+  if (const auto made = std::dynamic_pointer_cast<FunctionLoss>(std::shared_ptr<Loss>(loss)))
+    made->set_given_as_function();
+  return loss;
+}
+
+}  // namespace
+
+LossPtr Loss::of_function(LossFunction function) { return marked_as_function(made_of_function(std::move(function))); }
+
+bool is_function(const Loss& loss) {
+  const auto* made = dynamic_cast<const FunctionLoss*>(&loss);
+  return made && made->given_as_function();
 }
 
 // All arguments. A null reduction is Keras's "none".
@@ -359,7 +380,9 @@ LossFunction find_function(std::string_view name) {
 }
 
 LossPtr deserialize(const Json& config) {
-  return classes().deserialize(config, [](Loss& made, const Json& base) { made.set_base_config(base); });
+  LossPtr made = classes().deserialize(config, [](Loss& own, const Json& base) { own.set_base_config(base); });
+  const bool function = config.is_object() && config.value("class_name", Json()) == Json("function");
+  return function ? marked_as_function(std::move(made)) : made;
 }
 
 LossPtr get(const LossArg& identifier) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/losses/function_loss_internal.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/utils.h"
 
@@ -86,7 +87,15 @@ Tensor Model::loss(const Tensor& y, const Tensor& y_pred, const Tensor& sample_w
     throw_failed_precondition(fmt::format("model '{}': loss() requires one loss in compile(); found {}", name(),
                                           given.empty() ? "none" : "several: use compute_loss()"));
   }
-  return losses::get(given.leaf())(y, y_pred, sample_weight);
+  const losses::LossPtr loss = losses::get(given.leaf());
+  if (!losses::is_function(*loss)) return loss(y, y_pred, sample_weight);
+  if (sample_weight.defined()) {
+    throw_invalid_argument(
+        fmt::format("model '{}': loss() with sample_weight requires a loss object in compile(); "
+                    "found a function of (y_true, y_pred)",
+                    name()));
+  }
+  return loss.call(y, y_pred);
 }
 Tensor Model::compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
                            const Structure& sample_weight) const {
