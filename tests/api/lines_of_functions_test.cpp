@@ -222,9 +222,10 @@ class Decoder : public keras::layers::Layer {
     const auto& [inputs, other] = arguments;
     const Tensor mask = context.mask;
     seen = mask.defined();
-    return inputs + other;
+    return inputs + attention(inputs, inputs) + other;
   }
   bool seen = true;
+  keras::LayerHandle attention = track("attention", layers::MultiHeadAttention({.num_heads = 1, .key_dim = 2}));
 };
 
 // Of `call(self, inputs, context, mask=None)`: Keras passes no mask to it where it gets two tensors.
@@ -235,6 +236,16 @@ TEST(MaskLines, OfSeveralArgumentsIsNone) {
   EXPECT_FALSE(decoder->seen);
   const auto inputs = keras::Input({2, 2});
   EXPECT_EQ(Tensor(decoder(inputs, inputs)).shape()[-1], 2);
+}
+
+// The outputs have the mask of the first argument, which the attention within takes from it.
+TEST(MaskLines, OfTheFirstArgumentGoesOn) {
+  const auto ids = keras::Input({2}), context = keras::Input({2, 2});
+  const auto embedded = layers::Embedding(4, 2, {.mask_zero = true})(ids);
+  const keras::Model model({ids, context}, keras::make_layer<Decoder>()(embedded, context));
+  const Tensor y = model({Tensor{{1, 0}}, ops::ones({1, 2, 2})});
+  ASSERT_TRUE(y.mask().defined());
+  EXPECT_EQ(numbers(ops::cast(y.mask(), ls::float32)), (Numbers{1, 0}));
 }
 
 TEST(LambdaLines, TheShapeOfOutputs) {

@@ -439,9 +439,10 @@ Structure Layer::call_now(const CallArguments& arguments, const Structure& input
   if (graph::TraceScope::current()) node_names.emplace(name());
   const NameScope variable_names(name());
   const CallContext context = make_context(arguments, inputs, training);
+  const Structure previous = previous_mask(arguments, inputs);  // MultiHeadAttention takes masks from its inputs
   Structure outputs = call(inputs, context);
   if (activity_regularizer_) add_activity_losses(outputs);
-  attach_masks(inputs, previous_mask(arguments, inputs), outputs);
+  attach_masks(inputs, previous, outputs);
   return outputs;
 }
 
@@ -477,9 +478,10 @@ Nested<Shape> Layer::compute_output_shape(const Nested<Shape>& shapes) {
 
 Structure Layer::call_symbolically(const CallArguments& full, CallArguments given, const Structure& inputs) {
   const NameScope variable_names(name());
+  const Structure previous = previous_mask(full, inputs);
   const Nested<TensorInfo> infos = compute_output_spec(full);
   Structure outputs = add_node(std::move(given), infos);
-  attach_masks(inputs, previous_mask(full, inputs), outputs);
+  attach_masks(inputs, previous, outputs);
   Tensors masks;
   outputs.visit([&](const Tensor& t) { masks.push_back(t.mask()); });
   inbound_nodes().back()->masks = std::move(masks);
