@@ -1,7 +1,7 @@
 """Makes fit() and evaluate() of Keras trace their steps once.
 
-A trace that creates variables is repeated by tf.function, and those of an optimizer, of metrics and of losses are created in the
-first step: half of the time of a short fit. Keras itself creates them before the step for models under a strategy
+A trace that creates variables is repeated by tf.function, and those of an optimizer and of metrics are created in the first
+step: half of the time of a short fit. Keras itself creates them before the step for models under a strategy
 (Trainer._symbolic_build); the numbers do not follow from when.
 """
 
@@ -11,20 +11,17 @@ import numpy as np
 
 
 def build(model, y, training):
-    """Creates the variables of the optimizer, the metrics and the losses of a model that is built."""
+    """Creates the variables of the optimizer, and of the metrics of one output, of a model that is built."""
     import keras
     if not (model.built and model.compiled):
         return
     with model.distribute_strategy.scope():
         if training and model.optimizer is not None and not model.optimizer.built and model.trainable_variables:
             model.optimizer.build(model.trainable_variables)
-        targets = keras.tree.flatten(y)
-        if not hasattr(model, "output") or not targets or not all(isinstance(value, np.ndarray) for value in targets):
+        metrics, output = model._compile_metrics, getattr(model, "output", None)
+        if metrics is None or metrics.built or not isinstance(y, np.ndarray) or not isinstance(output, keras.KerasTensor):
             return
-        y = keras.tree.map_structure(lambda value: keras.KerasTensor(value.shape, keras.backend.standardize_dtype(value.dtype)), y)
-        for part in (model._compile_metrics, model._compile_loss):
-            if part is not None and not part.built:
-                part.build(y, model.output)
+        metrics.build(keras.KerasTensor(y.shape, keras.backend.standardize_dtype(y.dtype)), output)
 
 
 def wrapped(method, training):
