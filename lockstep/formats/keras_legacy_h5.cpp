@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/changed_name_internal.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/paths_internal.h"
 
@@ -81,10 +82,7 @@ std::string_view name_it_was(std::string_view name) {
                                          "backend",       "layer_names",       "weight_names",
                                          "model_weights", "optimizer_weights", kTopLevel};
   for (const std::string_view known : kNames) {
-    if (name.size() != known.size()) continue;
-    std::size_t different = 0;
-    for (std::size_t i = 0; i < name.size(); ++i) different += name[i] != known[i];
-    if (different == 1) return known;
+    if (only_difference(name, known) != std::string_view::npos) return known;
   }
   return "";
 }

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/formats/changed_name_internal.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/paths_internal.h"
 
@@ -65,7 +66,7 @@ const Json& weight_map(const Json& index, const std::string& path) {
   return *map;
 }
 
-std::set<std::string> shard_names(const Json& map, const std::string& path) {
+std::vector<std::string> shard_paths(const Json& map, const std::string& path) {
   std::set<std::string> names;
   auto add = [&](const Json& value) {
     if (!value.is_string()) throw_data_loss(fmt::format("{}: a shard's name is not text", path));
@@ -82,16 +83,16 @@ std::set<std::string> shard_names(const Json& map, const std::string& path) {
       add(value);
     }
   }
-  return names;
+  std::vector<std::string> paths;
+  for (const std::string& name : names) paths.push_back(io::join_path(io::parent_directory(path), name));
+  return paths;
 }
 
 // "layers" with one other character, which no attribute of Python has: "layer1" may be a model's own.
 bool almost_layers(std::string_view name) {
-  constexpr std::string_view kLayers = "layers";
-  if (name.size() != kLayers.size()) return false;
-  const auto [changed, known] = std::ranges::mismatch(name, kLayers);
-  if (changed == name.end() || !std::equal(changed + 1, name.end(), known + 1)) return false;
-  const char c = *changed;
+  const std::size_t at = only_difference(name, "layers");
+  if (at == std::string_view::npos) return false;
+  const char c = name[at];
   return !(c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'));
 }
 
@@ -134,11 +135,7 @@ void write_keras_weights(const std::string& path, const WeightsPlan& plan, io::F
 
 std::vector<std::string> weight_files(const std::string& path, io::FileSystem& files) {
   if (!path.ends_with(".json")) return {path};
-  const Json index = parse_json(io::read_text(files, path), path);
-  std::vector<std::string> paths;
-  for (const std::string& name : shard_names(weight_map(index, path), path))
-    paths.push_back(io::join_path(io::parent_directory(path), name));
-  return paths;
+  return shard_paths(weight_map(parse_json(io::read_text(files, path), path), path), path);
 }
 
 KerasWeights KerasWeights::from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner,
@@ -156,9 +153,11 @@ KerasWeights KerasWeights::open(const std::string& path, io::FileSystem& files) 
   };
   KerasWeights weights;
   if (path.ends_with(".json")) {
-    for (const std::string& file : weight_files(path, files)) weights.add_file(open_one(file));
+    const Json index = parse_json(io::read_text(files, path), path);
+    const Json& map = weight_map(index, path);
+    for (const std::string& file : shard_paths(map, path)) weights.add_file(open_one(file));
     weights.finish();
-    weights.check_map(weight_map(parse_json(io::read_text(files, path), path), path), path);
+    weights.check_map(map, path);
     return weights;
   }
   Hdf5File file = open_one(path);

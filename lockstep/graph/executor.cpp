@@ -130,12 +130,15 @@ std::shared_ptr<Executable> Executable::prepare(std::shared_ptr<const Function> 
   return out;
 }
 
-Tensors Executable::run(const Tensors& feeds, std::size_t captured) const {
+Tensors Executable::run(const Tensors& given, const Tensors& captures) const {
+  Tensors feeds = given;
+  feeds.insert(feeds.end(), captures.begin(), captures.end());
   const bool symbolic = std::any_of(feeds.begin(), feeds.end(), [](const Tensor& feed) { return feed.is_symbolic(); });
   std::int64_t held = resources_->file_bytes;
   for (const Tensor& feed : feeds) held += bytes_of(feed);
   RunBudget budget(resources_->limits, held);
-  RunContext context{*resources_, *library_, budget, symbolic || ops::ScopedRecorder::active() != nullptr, captured};
+  RunContext context{*resources_, *library_, budget, symbolic || ops::ScopedRecorder::active() != nullptr,
+                     captures.size()};
   if (auto results = plan_->run_compiled(feeds, context)) return std::move(*results);
   std::optional<ops::RandomScope> scope;
   if (!resources_->random_scope().empty()) scope.emplace(resources_->random_scope());
@@ -149,11 +152,8 @@ std::optional<Tensors> Executable::run_compiled(const Tensors& feeds) const {
 }
 
 Tensors call(const TracedFunction& function, const Tensors& inputs) {
-  Tensors feeds = inputs;
-  feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
   const auto library = std::make_shared<FunctionLibrary>(function.library);
-  return Executable::prepare(function.function, library, std::make_shared<Resources>())
-      ->run(feeds, function.captures.size());
+  return Executable::prepare(function.function, library, std::make_shared<Resources>())->run(inputs, function.captures);
 }
 
 }  // namespace lockstep::graph

@@ -79,9 +79,9 @@ class Executable {
 
   // Feeds in the order given to prepare (a function: its arguments). With symbolic feeds, or while a trace is
   // active, the operations are recorded one by one, so a loaded function can be traced into another graph.
-  // The last `captured` feeds are the same tensors in most runs, which programs take as constants.
+  // `captures` are the last arguments of a function: the same tensors in most runs, which programs take as constants.
   // Throws ResourceExhausted or DeadlineExceeded beyond the limits of the resources.
-  Tensors run(const Tensors& feeds, std::size_t captured = 0) const;
+  Tensors run(const Tensors& given, const Tensors& captures = {}) const;
   // As a program of lockstep/inference; nothing where run() would run the operations one by one.
   std::optional<Tensors> run_compiled(const Tensors& feeds) const;
 

@@ -7,7 +7,7 @@
 
 namespace lockstep::ops {
 
-// Returns x · transpose(x), or nullopt if there is no kernel for the shape and dtype or if autograd records.
+// Returns x · transpose(x), or nullopt if no kernel supports the shape and dtype, or if autograd is recording.
 std::optional<Tensor> try_gram_matrix(const Tensor& x);
 
 }  // namespace lockstep::ops

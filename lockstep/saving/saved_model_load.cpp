@@ -120,9 +120,7 @@ std::vector<SignatureEntry> signature_entries(
 }
 
 Tensors ModelState::run(const BoundFunction& function, const Tensors& arguments) const {
-  Tensors feeds = arguments;
-  feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
-  return graph::Executable::prepare(function.function, library, resources)->run(feeds, function.captures.size());
+  return graph::Executable::prepare(function.function, library, resources)->run(arguments, function.captures);
 }
 
 void ModelState::add_signature(const std::string& name, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs,

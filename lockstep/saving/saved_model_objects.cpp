@@ -440,10 +440,7 @@ class ObjectLoader final : public LoadedObjects {
         name, std::move(inputs), std::move(outputs),
         [function, library = state_.library, resources = state_.resources,
          variables = state_.all_variables](const Tensors& arguments) {
-          Tensors feeds = arguments;
-          feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
-          return graph::Executable::prepare(function.function, library, resources)
-              ->run(feeds, function.captures.size());
+          return graph::Executable::prepare(function.function, library, resources)->run(arguments, function.captures);
         },
         [function = function.function, library = state_.library] { return graph::changes_state(*function, *library); });
   }
