@@ -44,9 +44,9 @@ const Tensor* find(const NamedTensors& arrays, const std::string& name) {
   return nullptr;
 }
 
-// "x", or "x_<name>" for each name.
+// "x", or "x_<name>" for each name. Without `all` some names may have no array, and their tensors are undefined.
 std::vector<Tensor> part(const NamedTensors& arrays, const std::string& letter, const std::vector<std::string>& names,
-                         const std::string& path) {
+                         const std::string& path, bool all) {
   if (const Tensor* whole = find(arrays, letter)) {
     if (names.size() > 1) {
       throw_invalid_argument(fmt::format("{}: one array '{}', but the model has {}: give {}_{}", path, letter,
@@ -55,15 +55,24 @@ std::vector<Tensor> part(const NamedTensors& arrays, const std::string& letter, 
     return {*whole};
   }
   std::vector<Tensor> out;
+  std::set<std::string> used;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const Tensor* found = find(arrays, letter + "_" + names[i]);
-    if (!found) found = find(arrays, fmt::format("{}_{}", letter, i));
-    if (!found) {
+    std::string name = fmt::format("{}_{}", letter, names[i]);
+    const Tensor* found = find(arrays, name);
+    if (!found) found = find(arrays, name = fmt::format("{}_{}", letter, i));
+    if (!found && all) {
       throw_invalid_argument(fmt::format("{}: no array '{}_{}'{}; there are {}", path, letter, names[i],
                                          names.size() == 1 ? fmt::format(" and no '{}'", letter) : "",
                                          fmt::join(names_of(arrays), ", ")));
     }
-    out.push_back(*found);
+    if (found) used.insert(name);
+    out.push_back(found ? *found : Tensor());
+  }
+  for (const auto& [name, value] : arrays) {
+    if (!all && name.starts_with(letter + "_") && !used.contains(name)) {
+      throw_invalid_argument(fmt::format("{}: the array '{}' belongs to no output{}; the outputs are {}", path, name,
+                                         did_you_mean(name.substr(letter.size() + 1), names), fmt::join(names, ", ")));
+    }
   }
   return out;
 }
@@ -207,10 +216,10 @@ Examples read_examples(const std::string& name, const keras::Model& model, bool 
     for (std::size_t i = 0; i < count; ++i) outputs.push_back(std::to_string(i));
   }
   Examples examples;
-  std::vector<Tensor> x = part(arrays, "x", inputs, name);
+  std::vector<Tensor> x = part(arrays, "x", inputs, name, true);
   for (Tensor& value : x) value = rescaled(value, rescale);
   examples.x = input_structure(model, x);
-  const std::vector<Tensor> y = part(arrays, "y", outputs, name);
+  const std::vector<Tensor> y = part(arrays, "y", outputs, name, true);
   if (model.impl()->is_subclassed()) {
     examples.y = keras::Structure(y[0]);
   } else {
@@ -219,7 +228,7 @@ Examples read_examples(const std::string& name, const keras::Model& model, bool 
   if (const Tensor* weight = find(arrays, "sample_weight")) {
     examples.sample_weight = *weight;
   } else if (std::ranges::any_of(arrays, [](const auto& array) { return array.first.starts_with("sample_weight_"); })) {
-    const std::vector<Tensor> weights = part(arrays, "sample_weight", outputs, name);
+    const std::vector<Tensor> weights = part(arrays, "sample_weight", outputs, name, false);
     examples.sample_weight =
         model.impl()->is_subclassed() ? keras::Structure(weights[0]) : model.output().pack(weights);
   }

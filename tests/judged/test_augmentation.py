@@ -58,7 +58,7 @@ ROWS = [
     *[(name, dict(arguments, dtype="float64")) for name, arguments in [
         ("RandomContrast", dict(factor=0.4)), ("RandomShear", dict(x_factor=[0.0, 0.3], y_factor=[0.1, 0.2])), ("RandomErasing", dict(scale=[0.1, 0.5])),
         ("Solarization", dict(addition_factor=0.2)), ("RandomGaussianBlur", dict(kernel_size=3)), ("RandomPerspective", dict(scale=0.3)),
-        ("RandAugment", dict())]],
+        ("RandAugment", dict()), ("CutMix", dict())]],
     ("Pipeline", dict(layers=[L.RandomFlip("horizontal", seed=3), L.AutoContrast(), L.RandomBrightness(0.2, seed=4)])),
 ]
 UNSEEDED = ("AutoContrast", "Pipeline", "Equalization", "ContrastLimitedAdaptiveHistogramEqualization")
@@ -104,6 +104,7 @@ EAGER = [
     ("RandomElasticTransform", dict(factor=0.7, scale=[0.4, 0.8], fill_mode="constant", fill_value=20.0)),
     ("RandomElasticTransform", dict(fill_mode="wrap", interpolation="nearest")),
     ("RandomElasticTransform", dict(fill_mode="nearest")),
+    ("CutMix", dict(factor=[0.3, 0.9], dtype="float16")),  # there is no float16 range in a graph
 ]
 
 WEAK = [("AugMix", dict(num_chains=2, chain_depth=1, factor=[0.1, 0.5], alpha=0.4, all_ops=False))]

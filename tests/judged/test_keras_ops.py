@@ -78,7 +78,7 @@ ROWS = {
     "erfinv": lambda a, b, i: O.erfinv(O.tanh(a)), "top_k": lambda a, b, i: O.top_k(a, 2)[0], "top_k_at": lambda a, b, i: O.top_k(a, 2)[1],
     "in_top_k": lambda a, b, i: O.in_top_k(O.argmax(a[:, 0], axis=-1), b[:, 0], 3), "unstack": lambda a, b, i: O.unstack(a, axis=1)[2],
     "saturate_cast": lambda a, b, i: O.saturate_cast(a * 300, "uint8"),
-    "det": lambda a, b, i: O.det(SQUARE(a)), "inv": lambda a, b, i: O.inv(SQUARE(a)), "logdet": lambda a, b, i: O.logdet(SQUARE(a)),
+    "det": lambda a, b, i: O.det(SQUARE(a) / 3), "inv": lambda a, b, i: O.inv(SQUARE(a)), "logdet": lambda a, b, i: O.logdet(SQUARE(a)),
     "cholesky": lambda a, b, i: O.cholesky(SQUARE(a)), "cholesky_upper": lambda a, b, i: O.cholesky(SQUARE(a), upper=True),
     "solve": lambda a, b, i: O.solve(SQUARE(a), b), "solve_triangular": lambda a, b, i: O.solve_triangular(SQUARE(a), b, lower=True),
     "norm": lambda a, b, i: O.norm(a, axis=-1), "norm1": lambda a, b, i: O.norm(a, 1, axis=-1, keepdims=True),
@@ -261,6 +261,22 @@ ROWS = {
     "resize_bytes_bicubic": lambda a, b, i: O.image.resize(O.saturate_cast(i * 300, "uint8"), (9, 11), interpolation="bicubic"),
     "resize_bytes_lanczos": lambda a, b, i: O.image.resize(O.cast(i * 300, "int16"), (9, 11), interpolation="lanczos3"),
     "saturate_float16": lambda a, b, i: O.saturate_cast(a * 1e6, "float16"),
+    # Arguments that Keras reads, or does not read.
+    "max_initial": lambda a, b, i: O.max(a, axis=1, initial=0.7), "min_initial": lambda a, b, i: O.min(a, axis=2, keepdims=True, initial=-0.7),
+    "max_initial_int": lambda a, b, i: O.max(O.cast(a, "int32"), initial=2), "max_initial_bool": lambda a, b, i: O.max(a > 9, axis=1, initial=1),
+    "argmax_all": lambda a, b, i: O.argmax(a, keepdims=True), "argmin_all": lambda a, b, i: O.argmin(O.cast(a * 9, "int32"), keepdims=True),
+    "cumsum_typed": lambda a, b, i: O.cumsum(O.cast(a * 9, "int16"), axis=1, dtype="int64"), "cumprod_typed": lambda a, b, i: O.cumprod(O.cast(a, "float16"), axis=2, dtype="float32"),
+    "prod_typed": lambda a, b, i: O.prod(PIXELS(i), axis=(1, 2), dtype="int64"), "nancumsum_bool": lambda a, b, i: O.nancumsum(a > 0, axis=1),
+    "median_rows": lambda a, b, i: O.median(a, axis=(0, 2)), "quantile_rows": lambda a, b, i: O.quantile(a, 0.3, axis=(0, 1), keepdims=True),
+    "normalize3": lambda a, b, i: O.normalize(a, axis=1, order=3), "normalize1_matrix": lambda a, b, i: O.normalize(a, axis=(1, 2), order=1),
+    # Losses of what sigmoid and softmax give are those of what they were given.
+    "binary_of_sigmoid": lambda a, b, i: O.binary_crossentropy(O.sigmoid(a), O.sigmoid(b * 30)),
+    "binary_of_softmax": lambda a, b, i: O.binary_crossentropy(O.sigmoid(a), O.softmax(b * 30)),
+    "binary_of_sigmoid_logits": lambda a, b, i: O.binary_crossentropy(O.sigmoid(a), O.sigmoid(b), from_logits=True),
+    "categorical_of_softmax": lambda a, b, i: O.categorical_crossentropy(O.softmax(a), O.softmax(b * 30), from_logits=True),
+    "categorical_axis": lambda a, b, i: O.categorical_crossentropy(O.softmax(a, 1), O.softmax(b, 1), axis=1),
+    "sparse_of_softmax": lambda a, b, i: O.sparse_categorical_crossentropy(O.argmax(a, axis=-1), O.softmax(b * 30)),
+    "sparse_not_normalized": lambda a, b, i: O.sparse_categorical_crossentropy(O.argmax(a, axis=-1), O.relu(b)),
     "saturate_ints": lambda a, b, i: O.saturate_cast(O.cast(a * 300, "int16"), "uint8"),
 }
 SEGMENTS = np.array([0, 0, 1, 2])

@@ -284,7 +284,8 @@ Run nan_scan(bool product) {
     const bool all = get(config, "axis").is_null();
     const Tensor values = all ? ops::reshape(x, ops::Ints{-1}) : x;
     const int axis = all ? 0 : positive_axis(x, axis_or(config, -1));
-    const Tensor typed = ops::cast(values, dtype_or(config, x.dtype()));
+    Tensor typed = ops::cast(values, dtype_or(config, x.dtype()));
+    if (typed.dtype() == DType::kBool) typed = summable(typed);
     return Structure(product ? ops::cumprod(typed, axis) : ops::cumsum(typed, axis));
   };
 }

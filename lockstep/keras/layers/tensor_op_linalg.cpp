@@ -76,21 +76,6 @@ Tensor matrix_norm(const Tensor& x, const Json& order, int rows, int columns, bo
   return keepdims ? y : ops::squeeze(y, {summed, other});
 }
 
-// Of vectors along one axis, or of matrices on two.
-Tensor norm(const Tensor& x, const Json& order, const ops::Axes& axes, bool keepdims) {
-  ops::Ints on = axes ? *axes : ops::Ints{};
-  if (!axes) {
-    for (int i = 0; i < x.rank(); ++i) on.push_back(i);
-  }
-  for (std::int64_t& axis : on) axis = positive_axis(x, axis);
-  if (order.is_null() || order == "fro" || (order == 2 && on.size() == 1))
-    return ops::sqrt(ops::reduce_sum(ops::square(x), on, keepdims));
-  if (on.size() == 1) return vector_norm(x, order_number(order), on, keepdims);
-  if (on.size() != 2)
-    bad(fmt::format("Norm with ord {} requires one or two axes, found {}", dump_json(order), on.size()));
-  return matrix_norm(x, order, static_cast<int>(on[0]), static_cast<int>(on[1]), keepdims);
-}
-
 struct Decomposition {
   Tensor u, s, v;
 };
@@ -166,6 +151,20 @@ void add_decompositions(const std::function<void(const char*, Run)>& row) {
 }
 
 }  // namespace
+
+Tensor norm(const Tensor& x, const Json& order, const ops::Axes& axes, bool keepdims) {
+  ops::Ints on = axes ? *axes : ops::Ints{};
+  if (!axes) {
+    for (int i = 0; i < x.rank(); ++i) on.push_back(i);
+  }
+  for (std::int64_t& axis : on) axis = positive_axis(x, axis);
+  if (order.is_null() || order == "fro" || (order == 2 && on.size() == 1))
+    return ops::sqrt(ops::reduce_sum(ops::square(x), on, keepdims));
+  if (on.size() == 1) return vector_norm(x, order_number(order), on, keepdims);
+  if (on.size() != 2)
+    bad(fmt::format("Norm with ord {} requires one or two axes, found {}", dump_json(order), on.size()));
+  return matrix_norm(x, order, static_cast<int>(on[0]), static_cast<int>(on[1]), keepdims);
+}
 
 void add_linalg(Rows& rows) {
   const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.linalg", std::move(run)}; };

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/activations.h"
 #include "lockstep/keras/layers/tensor_op_rows_internal.h"
+#include "lockstep/keras/losses/losses.h"
 
 namespace lockstep::keras::tensor_ops {
 namespace {
@@ -25,9 +26,13 @@ double epsilon_of(const Json& config) {
   return given.is_null() ? kEpsilon : given.get<double>();
 }
 
-Tensor log_of_probabilities(const Tensor& output, int axis) {
-  const Tensor p = output / ops::reduce_sum(output, ops::Ints{axis}, true);
-  return ops::log(ops::clip_by_value(p, kEpsilon, 1 - kEpsilon));
+// With its logits: Keras computes the losses of what sigmoid and softmax give from what these were given.
+Tensor output_of(const CallArguments& call) {
+  const Tensor output = tensor_operand(call, 1, "output");
+  return is_floating(output.dtype()) ? output : ops::cast(output, DType::kFloat32);
+}
+std::pair<Tensor, Tensor> target_and_output(const CallArguments& call) {
+  return {floating_operand(call, 0, "target"), output_of(call)};
 }
 
 }  // namespace
@@ -93,29 +98,19 @@ void add_nn(Rows& rows) {
     return Structure(activations::sparsemax(floating_operand(call), axis_or(config, -1)));
   });
   row("BinaryCrossentropy", [](const CallArguments& call, const Json& config) {
-    const Tensor target = floating_operand(call, 0, "target"), output = floating_operand(call, 1, "output");
-    if (get(config, "from_logits", false).get<bool>())
-      return Structure(ops::sigmoid_cross_entropy_with_logits(output, target));
-    const Tensor p = ops::clip_by_value(output, kEpsilon, 1 - kEpsilon);
-    return Structure(-(target * ops::log(p) + (1.0 - target) * ops::log(1.0 - p)));
+    const auto [target, output] = target_and_output(call);
+    return Structure(
+        losses::elementwise_binary_crossentropy(target, output, get(config, "from_logits", false).get<bool>()));
   });
   row("CategoricalCrossentropy", [](const CallArguments& call, const Json& config) {
-    const Tensor target = floating_operand(call, 0, "target"), output = floating_operand(call, 1, "output");
-    const int axis = axis_or(config, -1);
-    const Tensor logs = get(config, "from_logits", false).get<bool>() ? ops::log_softmax(output, axis)
-                                                                      : log_of_probabilities(output, axis);
-    return Structure(-ops::reduce_sum(target * logs, ops::Ints{axis}, false));
+    const auto [target, output] = target_and_output(call);
+    const bool from_logits = get(config, "from_logits", false).get<bool>();
+    return Structure(losses::categorical_crossentropy(target, output, from_logits, 0.0, axis_or(config, -1)));
   });
   row("SparseCategoricalCrossentropy", [](const CallArguments& call, const Json& config) {
-    Tensor target = tensor_operand(call, 0, "target");
-    const Tensor output = floating_operand(call, 1, "output");
-    const int axis = axis_or(config, -1);
-    if (target.rank() == output.rank() && target.dim(-1) == 1) target = ops::squeeze(target, {-1});
-    const Tensor logs = get(config, "from_logits", false).get<bool>() ? ops::log_softmax(output, axis)
-                                                                      : log_of_probabilities(output, axis);
-    const Tensor hot = ops::one_hot(ops::cast(target, DType::kInt32),
-                                    extent(output, axis, "SparseCategoricalCrossentropy"), output.dtype(), axis);
-    return Structure(-ops::reduce_sum(hot * logs, ops::Ints{axis}, false));
+    const bool from_logits = get(config, "from_logits", false).get<bool>();
+    return Structure(losses::sparse_categorical_crossentropy(tensor_operand(call, 0, "target"), output_of(call),
+                                                             from_logits, std::nullopt, axis_or(config, -1)));
   });
   row("MultiHot", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call, 0, "inputs");
@@ -139,8 +134,9 @@ void add_nn(Rows& rows) {
       const Tensor sum = ops::reduce_sum(ops::square(x), axes, true);
       return Structure(x * ops::minimum(ops::rsqrt(sum), 1.0 / epsilon));
     }
-    if (order != 1) bad(fmt::format("Normalize of order {}, expected 1 or 2", dump_json(order)));
-    return Structure(x / ops::maximum(ops::reduce_sum(ops::abs(x), axes, true), epsilon));
+    if (!order.is_number_integer() || order < 1)
+      bad(fmt::format("order of Normalize is {}, expected an integer of at least 1", dump_json(order)));
+    return Structure(x / ops::maximum(norm(x, order, axes, true), epsilon));
   });
   row("RMSNorm", [](const CallArguments& call, const Json& config) {
     const Tensor given = tensor_operand(call), x = widened(given);

@@ -34,7 +34,7 @@ Reduced reduced_last(const Tensor& x, const Json& config) {
   if (axes.size() != 1) {
     const int kept = x.rank() - static_cast<int>(axes.size());
     std::int64_t count = 1;
-    for (int i = kept; i < x.rank(); ++i) count *= extent(y, i, "Quantile");
+    for (int i = kept; i < x.rank(); ++i) count = y.dim(i) < 0 || count < 0 ? -1 : count * y.dim(i);
     Tensors sizes;
     for (int i = 0; i < kept; ++i) sizes.push_back(ops::dim_of(y, i));
     sizes.push_back(Tensor::scalar(static_cast<std::int32_t>(count)));

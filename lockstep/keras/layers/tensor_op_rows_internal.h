@@ -64,6 +64,8 @@ Tensor product(const Tensors& factors, const std::function<Tensor(const Tensors&
 // The maximum and minimum, also of bool.
 Tensor greatest(const Tensor& x, const ops::Axes& axes, bool keepdims);
 Tensor least(const Tensor& x, const ops::Axes& axes, bool keepdims);
+// keras.ops.norm: of vectors along one axis, or of matrices on two.
+Tensor norm(const Tensor& x, const Json& order, const ops::Axes& axes, bool keepdims);
 // Between 0 and the rank.
 int positive_axis(const Tensor& x, std::int64_t axis);
 // The extent of an axis, which must be known.

@@ -108,6 +108,34 @@ Tensor along_axis(const Tensor& x, const Json& config, Tensor (*fn)(const Tensor
   return fn(x, axis_or(config, -1));
 }
 
+Tensor best_place(const Tensor& x, const Json& config, Tensor (*fn)(const Tensor&, int)) {
+  const Tensor place = along_axis(x, config, fn);
+  if (!keepdims_of(config)) return place;
+  if (get(config, "axis").is_null()) return ops::reshape(place, ops::Ints(static_cast<std::size_t>(x.rank()), 1));
+  return ops::expand_dims(place, axis_or(config, -1));
+}
+
+// Sums and products up to each element, in the dtype that is given.
+Run running(Tensor (*fn)(const Tensor&, int)) {
+  return [fn](const CallArguments& call, const Json& config) {
+    const Tensor x = ops::cast(tensor_operand(call), dtype_or(config, tensor_operand(call).dtype()));
+    return Structure(along_axis(x.dtype() == DType::kBool ? summable(x) : x, config, fn));
+  };
+}
+
+// The maximum (minimum) of the elements and of "initial".
+Run extremum(Reduce fn, Binary choose) {
+  return [fn, choose](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call), found = fn(x, axes_of(config), keepdims_of(config));
+    const Json initial = get(config, "initial");
+    if (initial.is_null()) return Structure(found);
+    if (!initial.is_number()) bad(fmt::format("initial is {}, expected a number", dump_json(initial)));
+    const DType counted = x.dtype() == DType::kBool ? DType::kInt32 : x.dtype();
+    return Structure(
+        ops::cast(choose(ops::cast(found, counted), Tensor::scalar(initial.get<double>(), counted)), x.dtype()));
+  };
+}
+
 Structure pad_op(const CallArguments& call, const Json& config) {
   const Tensor x = tensor_operand(call);
   std::vector<std::pair<std::int64_t, std::int64_t>> widths;
@@ -159,16 +187,12 @@ void add_shapes_of_numpy(Rows& rows) {
   row("Var", reduction(variance, false, true));
   row("Std", reduction(deviation, false, true));
   row("Argmax", [](const CallArguments& call, const Json& config) {
-    Tensor best = along_axis(tensor_operand(call), config,
-                             [](const Tensor& x, int axis) { return ops::argmax(x, axis, DType::kInt32); });
-    if (keepdims_of(config)) best = ops::expand_dims(best, axis_or(config, -1));
-    return Structure(best);
+    return Structure(best_place(tensor_operand(call), config,
+                                [](const Tensor& x, int axis) { return ops::argmax(x, axis, DType::kInt32); }));
   });
   row("Argmin", [](const CallArguments& call, const Json& config) {
-    Tensor best = along_axis(tensor_operand(call), config,
-                             [](const Tensor& x, int axis) { return ops::argmin(x, axis, DType::kInt32); });
-    if (keepdims_of(config)) best = ops::expand_dims(best, axis_or(config, -1));
-    return Structure(best);
+    return Structure(best_place(tensor_operand(call), config,
+                                [](const Tensor& x, int axis) { return ops::argmin(x, axis, DType::kInt32); }));
   });
   row("Sort", [](const CallArguments& call, const Json& config) {
     return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) {
@@ -179,16 +203,8 @@ void add_shapes_of_numpy(Rows& rows) {
     return Structure(along_axis(tensor_operand(call), config,
                                 [](const Tensor& x, int axis) { return ops::argsort(sortable(x), axis); }));
   });
-  row("Cumsum", [](const CallArguments& call, const Json& config) {
-    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) {
-      return ops::cumsum(x.dtype() == DType::kBool ? summable(x) : x, axis);
-    }));
-  });
-  row("Cumprod", [](const CallArguments& call, const Json& config) {
-    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) {
-      return ops::cumprod(x.dtype() == DType::kBool ? summable(x) : x, axis);
-    }));
-  });
+  row("Cumsum", running([](const Tensor& x, int axis) { return ops::cumsum(x, axis); }));
+  row("Cumprod", running([](const Tensor& x, int axis) { return ops::cumprod(x, axis); }));
   row("Flip", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
     ops::Ints axes;
@@ -315,11 +331,16 @@ void add_numpy(Rows& rows) {
   row("Sum", reduction([](const Tensor& x, const ops::Axes& axes, bool keepdims) {
         return ops::reduce_sum(summable(x), axes, keepdims);
       }));
-  row("Prod", reduction([](const Tensor& x, const ops::Axes& axes, bool keepdims) {
-        return ops::reduce_prod(summable(x), axes, keepdims);
-      }));
-  for (const char* name : {"Max", "Amax"}) row(name, reduction(greatest));
-  for (const char* name : {"Min", "Amin"}) row(name, reduction(least));
+  row("Prod", [](const CallArguments& call, const Json& config) {
+    // With a dtype Keras multiplies the elements as they are.
+    const Tensor x = tensor_operand(call);
+    return Structure(
+        ops::reduce_prod(get(config, "dtype").is_null() ? summable(x) : x, axes_of(config), keepdims_of(config)));
+  });
+  row("Max", extremum(greatest, ops::maximum));
+  row("Min", extremum(least, ops::minimum));
+  row("Amax", reduction(greatest));
+  row("Amin", reduction(least));
   row("Any", reduction(ops::reduce_any, true));
   row("All", reduction(ops::reduce_all, true));
   for (const auto& [name, fn] : {std::pair<const char*, Unary>{"Arcsin", ops::asin},

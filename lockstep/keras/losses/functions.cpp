@@ -31,13 +31,6 @@ Tensor hinge_labels(const Tensor& y) {
   return ops::where(binary, y * 2.0 - 1.0, y);
 }
 
-Tensor elementwise_bce(const Tensor& y, const Tensor& y_pred, bool from_logits) {
-  if (y_pred.logits().defined()) return ops::sigmoid_cross_entropy_with_logits(y_pred.logits(), y);
-  if (from_logits) return ops::sigmoid_cross_entropy_with_logits(y_pred, y);
-  const Tensor p = clip_probability(y_pred);
-  return -(y * ops::log(p) + (1.0 - y) * ops::log(1.0 - p));
-}
-
 void check_same_shape(const char* who, const Tensor& y, const Tensor& p) {
   if (y.rank() != p.rank() || !y.shape().compatible_with(p.shape())) {
     throw_invalid_argument(fmt::format("{}: y_true has shape {} and y_pred {}; they must be the same", who,
@@ -115,12 +108,19 @@ Tensor poisson(const Tensor& y_true, const Tensor& y_pred) {
   return mean_last(p - y * ops::log(p + kEpsilon));
 }
 
+Tensor elementwise_binary_crossentropy(const Tensor& y, const Tensor& y_pred, bool from_logits) {
+  if (y_pred.logits().defined()) return ops::sigmoid_cross_entropy_with_logits(y_pred.logits(), y);
+  if (from_logits) return ops::sigmoid_cross_entropy_with_logits(y_pred, y);
+  const Tensor p = clip_probability(y_pred);
+  return -(y * ops::log(p) + (1.0 - y) * ops::log(1.0 - p));
+}
+
 Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits, double label_smoothing,
                            int axis) {
   auto [y, p] = operands(y_true, y_pred);
   check_same_shape("binary_crossentropy", y, p);
   if (label_smoothing != 0) y = y * (1.0 - label_smoothing) + 0.5 * label_smoothing;
-  return ops::reduce_mean(elementwise_bce(y, p, from_logits), ops::Ints{axis});
+  return ops::reduce_mean(elementwise_binary_crossentropy(y, p, from_logits), ops::Ints{axis});
 }
 
 Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool apply_class_balancing, double alpha,
@@ -130,7 +130,7 @@ Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, boo
   if (label_smoothing != 0) y = y * (1.0 - label_smoothing) + 0.5 * label_smoothing;
   if (from_logits) p = ops::sigmoid(p);
   const Tensor of_truth = y * p + (1.0 - y) * (1.0 - p);
-  Tensor focal = ops::pow(1.0 - of_truth, gamma) * elementwise_bce(y, p, false);
+  Tensor focal = ops::pow(1.0 - of_truth, gamma) * elementwise_binary_crossentropy(y, p, false);
   if (apply_class_balancing) focal = (y * alpha + (1.0 - y) * (1.0 - alpha)) * focal;
   return ops::reduce_mean(focal, ops::Ints{axis});
 }

@@ -139,6 +139,9 @@ Tensor squared_hinge(const Tensor& y_true, const Tensor& y_pred);
 Tensor categorical_hinge(const Tensor& y_true, const Tensor& y_pred);
 Tensor kl_divergence(const Tensor& y_true, const Tensor& y_pred);
 Tensor poisson(const Tensor& y_true, const Tensor& y_pred);
+// Of each element; the others are means over an axis. As Keras's, of the logits if y_pred comes from sigmoid or
+// softmax.
+Tensor elementwise_binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false);
 Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
                            double label_smoothing = 0.0, int axis = -1);
 Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool apply_class_balancing = false,

@@ -87,8 +87,9 @@ Tensor draw_gamma(const Tensor& x, const Ints& shape, double alpha, const random
 
 Tensor draw_beta(const Tensor& x, bool for_each_image, const Tensor& alpha, const random::SeedGeneratorPtr& generator) {
   if (!x.is_symbolic()) {
-    const double value = alpha.item<float>();
-    return random::beta(for_each_image ? Shape{x.dim(0)} : Shape{}, value, value, {.seed = generator});
+    const double value = ops::cast(alpha, DType::kFloat64).item<double>();
+    return random::beta(for_each_image ? Shape{x.dim(0)} : Shape{}, value, value,
+                        {.dtype = alpha.dtype(), .seed = generator});
   }
   const Tensor shape = for_each_image ? ops::reshape(ops::dim_of(x, 0), {1})
                                       : Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
@@ -111,7 +112,7 @@ Tensor in_rectangle(const Tensor& x, const Tensor& left, const Tensor& right, co
     const Tensor all =
         ops::range(Tensor::scalar(std::int32_t{0}), ops::dim_of(x, axis), Tensor::scalar(std::int32_t{1}));
     const Tensor at =
-        ops::reshape(ops::cast(all, DType::kFloat32), axis == 1 ? ops::Ints{1, -1, 1, 1} : ops::Ints{1, 1, -1, 1});
+        ops::reshape(ops::cast(all, from.dtype()), axis == 1 ? ops::Ints{1, -1, 1, 1} : ops::Ints{1, 1, -1, 1});
     return ops::logical_and(ops::greater_equal(at, ops::reshape(from, {-1, 1, 1, 1})),
                             ops::less(at, ops::reshape(to, {-1, 1, 1, 1})));
   };

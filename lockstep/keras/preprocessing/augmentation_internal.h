@@ -32,7 +32,8 @@ void check_value_range(std::vector<double>& value_range, const std::string& who)
 Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator,
                     DType dtype = DType::kFloat32);
 
-// A number of the beta distribution (alpha, alpha) for each image of x, or one number; alpha is a float32 scalar.
+// A number of the beta distribution (alpha, alpha) for each image of x, or one number; alpha is a scalar of their
+// dtype: float16, float32 or float64.
 Tensor draw_beta(const Tensor& x, bool for_each_image, const Tensor& alpha, const random::SeedGeneratorPtr& generator);
 // Numbers of the gamma distribution, of a known shape.
 Tensor draw_gamma(const Tensor& x, const Ints& shape, double alpha, const random::SeedGeneratorPtr& generator);

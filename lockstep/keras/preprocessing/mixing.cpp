@@ -61,12 +61,14 @@ class CutMixLayer : public AugmentationLayer<CutMixLayer, CutMixOptions> {
  private:
   Targets targets() const override { return Targets::kUnknown; }
   Tensors draw(const Tensor& x) override {
-    const Tensor alpha = draw_one(x, range_, generator_) + 1e-6;
+    // Keras draws in the compute dtype; in bfloat16 it fails.
+    const DType dtype = compute_dtype() == DType::kBFloat16 ? DType::kFloat32 : compute_dtype();
+    const Tensor alpha = draw_one(x, range_, generator_, dtype) + 1e-6;
     const Tensor side = ops::sqrt(1.0 - draw_beta(x, true, alpha, generator_));
     Tensors drawn;
     for (const int axis : {2, 1}) {
-      const Tensor extent = ops::cast(ops::dim_of(x, axis), DType::kFloat32), length = side * extent;
-      const Tensor start = uniform(x, {}, {0, 1}) * (extent - length);
+      const Tensor extent = ops::cast(ops::dim_of(x, axis), dtype), length = side * extent;
+      const Tensor start = draw_uniform(x, {}, {0, 1}, generator_, dtype) * (extent - length);
       drawn.push_back(start);
       drawn.push_back(start + length);
     }
@@ -78,7 +80,7 @@ class CutMixLayer : public AugmentationLayer<CutMixLayer, CutMixOptions> {
   }
   // By the part of the image that is left.
   Tensor mixed_labels(const Tensor& labels, const Tensor& x, const Tensors& drawn) const override {
-    const Tensor all = ops::cast(ops::dim_of(x, 1) * ops::dim_of(x, 2), DType::kFloat32);
+    const Tensor all = ops::cast(ops::dim_of(x, 1) * ops::dim_of(x, 2), drawn[0].dtype());
     const Tensor left = 1.0 - (drawn[1] - drawn[0]) * (drawn[3] - drawn[2]) / all;
     const Tensor weight = ops::cast(ops::reshape(left, {-1, 1}), labels.dtype());
     return weight * labels + (1.0 - weight) * ops::gather(labels, drawn[4]);
