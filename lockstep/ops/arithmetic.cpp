@@ -236,6 +236,7 @@ at::Tensor without_low_bits(const at::Tensor& x, int bits) {
 at::Tensor cast_to(const at::Tensor& x, at::ScalarType to, bool truncate) {
   const at::ScalarType from = x.scalar_type();
   if (from == to) return x;
+  if (at::isComplexType(from) && at::isIntegralType(to, false)) return float_to_int(at::real(x), to);  // no packets
   if (at::isComplexType(from) && !at::isComplexType(to)) return cast_to(at::real(x), to, truncate);
   if (to == at::kBool) return widen(x).ne(0);
   if (at::isFloatingType(from) && at::isIntegralType(to, false)) return float_to_int_in_packets(x, to);
@@ -444,7 +445,12 @@ void register_arithmetic(Table& table) {
   add_choice(table, "Maximum", maximum_like_tf);
   add_choice(table, "Minimum", minimum_like_tf);
   add_binary(table, "Atan2", atan2_like_tf);
-  add_binary(table, "NextAfter", [](const at::Tensor& a, const at::Tensor& b) { return at::nextafter(a, b); });
+  // The gradient goes to the first input, and a product with 0 to the second one.
+  add_binary(table, "NextAfter", [](const at::Tensor& a, const at::Tensor& b) {
+    const at::Tensor next = at::nextafter(a.detach(), b.detach());
+    if (!grad_enabled() || !(a.requires_grad() || b.requires_grad())) return next;
+    return dense(with_adjoint(wrap(a + b * 0), wrap(next), [](const Tensor& dy) { return dy; }));
+  });
   add_binary(table, "BitwiseAnd", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_and(a, b); });
   add_binary(table, "BitwiseOr", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_or(a, b); });
   add_binary(table, "BitwiseXor", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_xor(a, b); });

@@ -7,6 +7,7 @@
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/call_attrs_internal.h"
+#include "lockstep/ops/gradients_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
@@ -329,7 +330,7 @@ void register_backprop(Table& table) {
   });
   add_slope(table, "SeluGrad", [](const Call&, const at::Tensor& dy, const at::Tensor& y) {
     constexpr double kScale = 1.0507009873554804934193349852946, kScaleAlpha = 1.7580993408473768599402175208123;
-    return at::where(y < 0, dy * (y + kScaleAlpha), dy * kScale);
+    return below_zero_slope(dy, y, kScaleAlpha, kScale);
   });
 }
 

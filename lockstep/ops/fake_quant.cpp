@@ -76,7 +76,7 @@ at::Tensor inside_of(const at::Tensor& x, const Ranges& r) {
 
 at::Tensor sum_channels(const at::Tensor& x, const at::Tensor& like) {
   if (like.numel() == 1) return x.sum().reshape(like.sizes());
-  return x.reshape({-1, x.size(-1)}).sum(0);
+  return x.dim() == 1 ? x : x.flatten(0, x.dim() - 2).sum(0);
 }
 
 // The gradient goes to x inside of the range, to min below it and to max above it: to both where min is above max.

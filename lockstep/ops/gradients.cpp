@@ -41,7 +41,7 @@ struct UnaryNode : torch::autograd::Function<UnaryNode<F>> {
   }
   static variable_list backward(AutogradContext* context, variable_list dy) {
     const at::Tensor y = context->get_saved_variables()[0];
-    return {at::where(dy[0] == 0, at::zeros({}, y.options()), F::gradient(y, dy[0]))};
+    return {zero_where_dy_is(dy[0], F::gradient(y, dy[0]))};
   }
 };
 
@@ -132,6 +132,15 @@ Tensor with_adjoint(const Tensor& x, const Tensor& y, std::function<Tensor(const
 }
 
 at::Tensor sqrt_like_tf(const at::Tensor& x) { return unary<Sqrt>(x); }
+at::Tensor zero_where_dy_is(const at::Tensor& dy, const at::Tensor& dx) {
+  return at::where(dy.detach() == 0, at::zeros({}, dx.options()), dx);
+}
+at::Tensor below_zero_slope(const at::Tensor& dy, const at::Tensor& y, double shift, double scale) {
+  const at::Tensor below = y.detach() < 0, zero = at::zeros({}, dy.options());
+  if (!at::GradMode::is_enabled() || !(dy.requires_grad() || y.requires_grad()))
+    return at::where(below, dy * (y + shift), dy * scale);
+  return at::where(below, at::where(below, dy, zero) * (at::where(below, y, zero) + shift), dy * scale);
+}
 at::Tensor half_of_inverse(const at::Tensor& y) { return at::full({}, 0.5, y.options()) / at::conj(y); }
 at::Tensor rsqrt_like_tf(const at::Tensor& x) { return unary<Rsqrt>(x); }
 at::Tensor reciprocal_like_tf(const at::Tensor& x) { return unary<Reciprocal>(x); }
@@ -215,7 +224,7 @@ at::Tensor power_like_tf(const at::Tensor& a, const at::Tensor& b) {
       [](const at::Tensor& x, const at::Tensor& y, const at::Tensor& dy) {
         const bool is_complex = at::isComplexType(x.scalar_type());
         const at::Tensor cx = is_complex ? at::conj(x) : x, cy = is_complex ? at::conj(y) : y;
-        const at::Tensor outside = is_complex ? x.detach() == 0 : x.detach() <= 0;
+        const at::Tensor outside = is_complex ? x.detach() == 0 : (x.detach() > 0).logical_not();  // NaN too
         return Pair{dy * cy * at::pow(cx, cy - 1), dy * at::pow(cx, cy) * at::log(one_where(outside, cx))};
       });
 }

@@ -171,6 +171,15 @@ Tensors rows_of(const Tensor& x) {
   for (const at::Tensor& part : dense(x).unbind(0)) rows.push_back(wrap(part));
   return rows;
 }
+Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t count) {
+  if (x.dtype() != DType::kString) return wrap(dense(x).slice(0, begin, begin + count));
+  Ints shape = x.shape().dims();
+  shape[0] = 1;
+  const auto width = static_cast<std::ptrdiff_t>(element_count(shape)), first = begin * width;
+  shape[0] = count;
+  const auto values = x.string_values().begin();
+  return Tensor::strings({values + first, values + first + count * width}, Shape(shape));
+}
 Tensors from_tensor(const Call& call) {
   Shape shape(Ints(call.input(0).shape().dims().begin() + std::min(1, call.input(0).rank()),
                    call.input(0).shape().dims().end()));
@@ -274,7 +283,7 @@ Tensors split(const Call& call) {
   for (auto n : lengths) {
     if (n < 0 || n > call.input(0).dim(0) - begin)
       throw_invalid_argument("lengths do not add up to the rows of the tensor");
-    elements.push_back(wrap(in(call, 0).slice(0, begin, begin + n)));
+    elements.push_back(slice_rows(call.input(0), begin, n));
     begin += n;
   }
   if (begin != call.input(0).dim(0)) throw_invalid_argument("lengths do not add up to the rows of the tensor");

@@ -366,7 +366,11 @@ void register_nn(Table& table) {
   add_activation(table, "Selu", "selu", selu);
   add_unary(table, "Softplus", softplus);
   add_unary(table, "Softsign", [](const at::Tensor& x) { return x / (at::abs(x) + 1); });
-  add_activation(table, "Sigmoid", "sigmoid", [](const at::Tensor& x) { return at::sigmoid(x); });
+  add_activation(table, "Sigmoid", "sigmoid", [](const at::Tensor& x) {
+    if (!has_complex(x)) return at::sigmoid(x);
+    const at::Tensor below = at::real(x.detach()) < 0, size = at::exp(at::where(below, x, -x));  // never infinite
+    return at::where(below, size, at::ones({}, x.options())) / (size + 1);
+  });
   add_activation(table, "Tanh", "tanh", [](const at::Tensor& x) { return at::tanh(x); });
   table.add("LeakyRelu", same_shape, leaky_relu);
   table.add("Softmax", same_shape, [](const Call& call) { return softmax(call, false); });
@@ -393,10 +397,11 @@ void register_nn(Table& table) {
   add_gradient_of_value(table, "SigmoidGrad",
                         [](const at::Tensor& y, const at::Tensor& dy) { return dy * (y * (1 - y)); });
   add_gradient_of_value(table, "TanhGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * (1 - y * y); });
-  add_gradient_of_value(table, "SqrtGrad",
-                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * half_of_inverse(y); });
+  add_gradient_of_value(table, "SqrtGrad", [](const at::Tensor& y, const at::Tensor& dy) {
+    return zero_where_dy_is(dy, dy * half_of_inverse(y));
+  });
   add_gradient_of_value(table, "RsqrtGrad", [](const at::Tensor& y, const at::Tensor& dy) {
-    return dy * at::conj(y) * -0.5 * at::conj(y * y);
+    return zero_where_dy_is(dy, dy * at::conj(y) * -0.5 * at::conj(y * y));
   });
   // Products, so that slopes that are not finite give NaN where the function is flat, as in TensorFlow.
   add_gradient(table, "ReluGrad", [](const at::Tensor& dy, const at::Tensor& x) {
@@ -408,7 +413,7 @@ void register_nn(Table& table) {
     return dy * at::logical_and(value > low, value < high).to(dy.scalar_type());
   });
   add_gradient(table, "EluGrad",
-               [](const at::Tensor& dy, const at::Tensor& y) { return at::where(y < 0, dy * (y + 1), dy); });
+               [](const at::Tensor& dy, const at::Tensor& y) { return below_zero_slope(dy, y, 1, 1); });
   add_gradient(table, "SoftplusGrad", [](const at::Tensor& dy, const at::Tensor& x) { return dy * at::sigmoid(x); });
   add_gradient(table, "SoftsignGrad",
                [](const at::Tensor& dy, const at::Tensor& x) { return dy / at::square(at::abs(x) + 1); });

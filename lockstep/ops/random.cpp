@@ -6,6 +6,7 @@
 
 #include "lockstep/base/entropy_internal.h"
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/incomplete_gamma_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/random_draws_internal.h"
@@ -188,25 +189,28 @@ at::Tensor unsigned_vector(std::initializer_list<std::uint64_t> values) {
 }
 
 // As TensorFlow counts them: a tensor of one row, one element or none is not shuffled, and no numbers are drawn for it.
-std::int64_t rows_to_shuffle(const at::Tensor& x) { return x.dim() == 0 || x.numel() < 2 ? 1 : x.size(0); }
+std::int64_t rows_to_shuffle(const Tensor& x) { return x.rank() == 0 || *x.shape().num_elements() < 2 ? 1 : x.dim(0); }
+Tensors reordered_rows(const Tensor& x, const Ints& order) {
+  const Tensor places = wrap(at::tensor(at::IntArrayRef(order), at::kLong));
+  return {call1("GatherV2", {x, places, Tensor::scalar<std::int32_t>(0)})};
+}
 
 // TensorFlow gives it no gradient.
 Tensors shuffle(const Call& call) {
-  const at::Tensor x = in(call, 0).detach();
+  const Tensor x = detach(call.input(0));
   const std::int64_t rows = rows_to_shuffle(x);
-  if (rows < 2) return one(x);
+  if (rows < 2) return {x};
   std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
   philox_shuffle(advance_stateful(call, static_cast<std::uint64_t>(rows - 1 + 3) / 4), order);
-  return one(x.index_select(0, at::tensor(at::IntArrayRef(order), at::kLong)));
+  return reordered_rows(x, order);
 }
 
 Tensors stateless_shuffle(const Call& call) {
-  const at::Tensor& x = in(call, 0);
-  const std::int64_t rows = rows_to_shuffle(x);
+  const std::int64_t rows = rows_to_shuffle(call.input(0));
   if (rows < 2) return {call.input(0)};
   Ints order(static_cast<std::size_t>(rows));
   philox_shuffle(from_key_input(call), order);
-  return one(x.index_select(0, at::tensor(at::IntArrayRef(order), at::kLong)));
+  return reordered_rows(call.input(0), order);
 }
 
 // Row by row, one double each from one stream.

@@ -1,10 +1,10 @@
-// Reductions, arg-reductions, scans, top-k, counts, segments.
+// Reductions, arg-reductions, scans, counts.
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
+#include <type_traits>
+
+#include <ATen/Dispatch.h>
 
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
@@ -51,6 +51,10 @@ Tensors euclidean_norm(const Call& call) {
   at::Tensor total = axes.empty() ? squares : squares.sum(axes, call.attr<bool>("keep_dims"), x.scalar_type());
   // The sum of unsigned integers overflows in their own type, as in TensorFlow.
   if (in(call, 0).scalar_type() != x.scalar_type() && is_int(x)) total = widen(total.to(in(call, 0).scalar_type()));
+  if (in(call, 0).scalar_type() == at::kUInt64) {
+    const at::Tensor number = total.to(at::kDouble);
+    total = at::where(total < 0, number + 0x1p64, number);
+  }
   return one(narrow_to(at::sqrt(total), in(call, 0).scalar_type()));
 }
 // A reduction that chooses one of the values.
@@ -157,97 +161,6 @@ Tensors cumulative_product(const Call& call) {
     return Tensors{call1("DivNoNan", {call1("Cumsum", {call1("Mul", {y, dys[0]}), axis}, back), captured[0]})};
   };
   return with_gradients({x}, {detach(scan(call, products, 1)[0])}, {x}, gradient);
-}
-
-Shapes top_k_shape(const Call& call) {
-  const Shape& x = call.input(0).shape();
-  if (!x.known_rank()) return {Shape::unknown_rank(), Shape::unknown_rank()};
-  if (x.rank() < 1) throw_invalid_argument("the input must have at least one axis");
-  Shape out = x;
-  out[-1] = call.num_inputs() > 1 ? known_int(call, 1).value_or(kUnknownDim) : call.attr<std::int64_t>("k");
-  if (out[-1] > x[-1] && x[-1] != kUnknownDim) {
-    throw_invalid_argument(fmt::format("input must have at least k ({}) columns, it has {}", out[-1], x[-1]));
-  }
-  return {out, out};
-}
-
-constexpr std::int64_t kSortedShare = 8;    // of a row: for more of it sorting is faster
-constexpr std::int64_t kTopKGrain = 16384;  // elements for which a thread is worth waking
-
-// A number in the order of floats, equal ones by their index, the lower one first; NaN is the largest, as for at::sort.
-std::uint64_t ranked(float value, std::uint32_t index) {
-  const auto bits = std::bit_cast<std::uint32_t>(value == 0 ? 0.0f : value);
-  const std::uint32_t order = std::isnan(value) ? ~0u : bits >> 31 ? ~bits : bits | 1u << 31;
-  return std::uint64_t{order} << 32 | static_cast<std::uint32_t>(~index);
-}
-
-// The places of the k largest floats of each row of x, the largest first, without sorting the row.
-at::Tensor largest_places(const at::Tensor& x, std::int64_t k) {
-  const std::int64_t columns = x.size(-1), rows = x.numel() / columns;
-  Ints shape = x.sizes().vec();
-  shape.back() = k;
-  at::Tensor index = at::empty(shape, at::kLong);
-  const float* const from = x.const_data_ptr<float>();
-  std::int64_t* const to = index.mutable_data_ptr<std::int64_t>();
-  parallel_for(0, rows, kTopKGrain / columns + 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::uint64_t> best(static_cast<std::size_t>(k));  // a heap whose first is the smallest
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* const values = from + row * columns;
-      for (std::int64_t i = 0; i < k; ++i)
-        best[static_cast<std::size_t>(i)] = ranked(values[i], static_cast<std::uint32_t>(i));
-      std::make_heap(best.begin(), best.end(), std::greater());
-      for (std::int64_t i = k; i < columns; ++i) {
-        const std::uint64_t next = ranked(values[i], static_cast<std::uint32_t>(i));
-        if (next < best.front()) continue;
-        std::pop_heap(best.begin(), best.end(), std::greater());
-        best.back() = next;
-        std::push_heap(best.begin(), best.end(), std::greater());
-      }
-      std::sort_heap(best.begin(), best.end(), std::greater());
-      for (std::int64_t i = 0; i < k; ++i)
-        to[row * k + i] = static_cast<std::uint32_t>(~best[static_cast<std::size_t>(i)]);
-    }
-  });
-  return index;
-}
-
-Tensors top_k(const Call& call) {
-  const at::Tensor& x = in(call, 0);
-  if (x.dim() < 1) throw_invalid_argument("the input must have at least one axis");
-  const std::int64_t k = call.num_inputs() > 1 ? int_in(call, 1) : call.attr<std::int64_t>("k");
-  if (k < 0 || k > x.size(-1)) {
-    throw_invalid_argument(fmt::format("input must have at least k ({}) columns, it has {}", k, x.size(-1)));
-  }
-  const auto* type = call.find_attr<DType>("index_type");
-  const auto results = [&](const at::Tensor& best, const at::Tensor& index) -> Tensors {
-    return {wrap(best), wrap(index.to(type ? to_scalar_type(*type) : at::kInt))};
-  };
-  if (x.scalar_type() == at::kFloat && x.is_cpu() && k > 0 && k <= x.size(-1) / kSortedShare) {
-    const at::Tensor index = largest_places(x.contiguous(), k);
-    return results(x.gather(-1, index), index);
-  }
-  // Ties keep the lower index: a stable descending sort does that.
-  const auto [values, order] = at::sort(ordered(x), /*stable=*/true, -1, /*descending=*/true);
-  const at::Tensor index = order.slice(-1, 0, k).contiguous();
-  return results(
-      x.requires_grad() ? x.gather(-1, index) : from_ordered(values.slice(-1, 0, k).contiguous(), x.scalar_type()),
-      index);
-}
-
-Tensors in_top_k(const Call& call) {
-  const at::Tensor x = in(call, 0).to(at::kFloat);
-  const at::Tensor targets = in(call, 1).to(at::kLong);
-  const std::int64_t k = call.num_inputs() > 2 ? int_in(call, 2) : call.attr<std::int64_t>("k");
-  const std::int64_t classes = x.size(1);
-  if (targets.size(0) != x.size(0))
-    throw_invalid_argument(fmt::format("{} rows of predictions and {} targets", x.size(0), targets.size(0)));
-  const at::Tensor valid = at::logical_and(targets >= 0, targets < classes);
-  if (classes == 0) return one(at::zeros_like(valid));
-  const at::Tensor index = at::where(valid, targets, at::zeros_like(targets)).unsqueeze(1);
-  const at::Tensor own = x.gather(1, index);
-  const at::Tensor higher = x.gt(own).sum(1);
-  const at::Tensor finite = at::isfinite(x).all(1);
-  return one(at::logical_and(at::logical_and(valid, finite), higher < k));
 }
 
 Shapes bincount_shape(const Call& call) {
@@ -365,117 +278,62 @@ Tensors bucketize(const Call& call) {
       at::searchsorted(edges.to(at::kDouble), x.to(at::kDouble).contiguous(), /*out_int32=*/true, /*right=*/true));
 }
 
-Shapes segment_shape(const Call& call) {
-  const Shape &data = call.input(0).shape(), &ids = call.input(1).shape();
-  if (!data.known_rank() || !ids.known_rank()) return {Shape::unknown_rank()};
-  Shape out{call.num_inputs() > 2 ? known_int(call, 2).value_or(kUnknownDim) : kUnknownDim};
-  for (int i = ids.rank(); i < data.rank(); ++i) out.push_back(data[i]);
-  return {out};
+constexpr std::int64_t kScanGrain = 4096;  // elements for which a thread is worth waking
+
+double lowest(at::ScalarType type) {
+  if (type == at::kHalf) return -65504;
+  if (type == at::kBFloat16) return -0x1.fep127;
+  return type == at::kDouble ? std::numeric_limits<double>::lowest()
+                             : static_cast<double>(std::numeric_limits<float>::lowest());
 }
 
-// The largest finite number of a floating-point tensor's dtype, where it is exact.
-double largest(const at::Tensor& x) {
-  switch (x.scalar_type()) {
-    case at::kHalf: return 65504;
-    case at::kBFloat16: return 0x1.fep127;
-    case at::kFloat: return std::numeric_limits<float>::max();
-    default: return std::numeric_limits<double>::max();
-  }
+// Step by step in the tensor's own type, as TensorFlow.
+at::Tensor log_sums(const at::Tensor& x, std::int64_t axis) {
+  at::Tensor rows = x.movedim(axis, -1).contiguous().clone();
+  const std::int64_t columns = rows.size(-1), count = columns == 0 ? 0 : rows.numel() / columns;
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "CumulativeLogsumexp", [&] {
+    using T = scalar_t;
+    using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    T* const values = rows.mutable_data_ptr<T>();
+    parallel_for(0, count, kScanGrain / (columns + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        T so_far = -std::numeric_limits<T>::infinity();
+        for (std::int64_t i = row * columns; i < (row + 1) * columns; ++i) {
+          const T value = values[i];
+          const T low = value < so_far ? value : so_far, high = so_far < value ? value : so_far;
+          const T share = static_cast<T>(std::exp(static_cast<Wide>(static_cast<T>(low - high))));
+          const bool is_finite = !(high < std::numeric_limits<T>::lowest());
+          so_far = is_finite ? static_cast<T>(static_cast<T>(std::log1p(static_cast<Wide>(share))) + high) : high;
+          values[i] = so_far;
+        }
+      }
+    });
+  });
+  return rows.movedim(-1, axis).contiguous();
 }
 
-at::Tensor segments(const at::Tensor& values, const at::Tensor& ids, std::int64_t num, const std::string& kind,
-                    bool finite_gap) {
-  if (ids.dim() > values.dim())
-    throw_invalid_argument(fmt::format("segment ids have rank {}, the data has {}", ids.dim(), values.dim()));
-  const bool choice = kind == "amax" || kind == "amin";
-  const at::Tensor data = choice ? ordered(values) : widen(values);
-  const std::int64_t n = ids.numel();
-  Ints inner(data.sizes().begin() + ids.dim(), data.sizes().end());
-  Ints flat = {n}, shape = {num + 1};
-  flat.insert(flat.end(), inner.begin(), inner.end());
-  shape.insert(shape.end(), inner.begin(), inner.end());
-  element_count(shape);
-  const at::Tensor rows = data.reshape(flat);
-  const at::Tensor index = at::where(ids.reshape({n}) < 0, at::full({}, num, ids.options()), ids.reshape({n}));
-  at::Tensor out;
-  if (kind == "sum") {
-    out = at::zeros(shape, rows.options()).index_add(0, index, rows);
-  } else if (kind == "mean" && has_complex(rows)) {
-    Ints view(flat.size(), 1);
-    view[0] = num + 1;
-    const at::Tensor counts = at::zeros({num + 1}, at::kLong).index_add(0, index, at::ones({n}, at::kLong));
-    out = at::zeros(shape, rows.options()).index_add(0, index, rows) / counts.clamp_min(1).view(view);
-  } else {
-    Ints view(flat.size(), 1);
-    view[0] = n;
-    const at::Tensor wide = index.view(view).expand_as(rows);
-    at::Tensor start = at::zeros(shape, values.options());
-    start = choice ? ordered(start) : widen(start);
-    if (kind == "prod") start = at::ones(shape, rows.options());
-    if (finite_gap && kind != "prod") {
-      const bool highest = kind == "amax";
-      start = is_float(rows) ? at::full(shape, highest ? -largest(rows) : largest(rows), rows.options())
-                             : extremum(at::empty({0}, rows.options()), {0}, false, highest).expand(shape).contiguous();
-    }
-    out = at::scatter_reduce(start, 0, wide, rows, kind, /*include_self=*/false);
-  }
-  out = out.slice(0, 0, num);
-  return choice ? from_ordered(out, values.scalar_type()) : narrow_to(out, values.scalar_type());
-}
-
-Tensors unsorted_segment(const Call& call, const std::string& kind) {
-  const std::int64_t num = int_in(call, 2);
-  const at::Tensor &data = in(call, 0), ids = in(call, 1).to(at::kLong);
-  if (num < 0) throw_invalid_argument("num_segments must not be negative");
-  if (ids.numel() > 0 && ids.ge(num).any().item<bool>()) {
-    throw_invalid_argument(fmt::format("segment id {} is out of range [0, {})", ids.max().item<std::int64_t>(), num));
-  }
-  return one(segments(data, ids, num, kind, true));
-}
-
-// The gradient divides the product by each element, or leaves out the one that is 0, and does not conjugate.
-Tensors unsorted_product(const Call& call) {
-  if (!grad_enabled() || !requires_grad(call.input(0))) return unsorted_segment(call, "prod");
-  const Tensor &x = call.input(0), ids = call.input(1), count = call.input(2);
-  const auto gradient = [ids, count](const Tensors& dys, const Tensors& captured) {
-    const at::Tensor& data = dense(captured[0]);
-    const at::Tensor zero = data == 0, places = dense(ids).to(at::kLong), flat = places.clamp_min(0).reshape({-1});
-    const auto spread = [&](const Tensor& segments) { return dense(segments).index_select(0, flat).view_as(data); };
-    const auto reduced = [&](const char* name, const at::Tensor& values) {
-      return call1(name, {wrap(values), ids, count});
+// The gradient is a sum of logarithms too: of the positive and of the negative part of dy.
+Tensors cumulative_log_sum(const Call& call) {
+  const Tensor& x = call.input(0);
+  if (!grad_enabled() || !requires_grad(x)) return scan(call, log_sums, -INFINITY);
+  const Tensor axis = call.input(1);
+  const Attrs back{{"exclusive", call.attr<bool>("exclusive")}, {"reverse", !call.attr<bool>("reverse")}};
+  const auto gradient = [axis, back](const Tensors& dys, const Tensors& captured) {
+    const at::Tensor &dy = dense(dys[0]), &values = dense(captured[0]), &sums = dense(captured[1]);
+    const auto part = [&](const at::Tensor& size) {
+      const at::Tensor counts = size.detach() > 0;
+      const at::Tensor logarithm = at::where(counts, at::log(at::where(counts, size, at::ones({}, size.options()))),
+                                             at::full({}, lowest(size.scalar_type()), size.options()));
+      return at::exp(dense(call1("CumulativeLogsumexp", {wrap(logarithm - sums), axis}, back)) + values);
     };
-    const at::Tensor zeros = spread(reduced("UnsortedSegmentSum", zero.to(at::kInt)));
-    const at::Tensor others =
-        spread(reduced("UnsortedSegmentProd", at::where(zero, at::ones({}, data.options()), data)));
-    const at::Tensor partial = at::where(zero, others, spread(reduced("UnsortedSegmentProd", data)) / data);
-    Ints shape = places.sizes().vec();
-    shape.resize(static_cast<std::size_t>(data.dim()), 1);
-    const at::Tensor none = at::logical_or(zeros > 1, (places < 0).view(shape));
-    return Tensors{wrap(at::where(none, at::zeros({}, data.options()), spread(dys[0])) * partial)};
+    return Tensors{wrap(part(dy) - part(-dy))};
   };
   Tensor value;
   {
     const GradientsOff off;
-    value = unsorted_segment(call, "prod")[0];
+    value = scan(call, log_sums, -INFINITY)[0];
   }
-  return with_gradients({x}, {value}, {x}, gradient);
-}
-
-Tensors sorted_segment(const Call& call, const std::string& kind) {
-  const at::Tensor &data = in(call, 0), ids = in(call, 1).to(at::kLong);
-  const Ints values = ints_of(ids);
-  if (!std::is_sorted(values.begin(), values.end()) || (!values.empty() && values[0] < 0)) {
-    throw_invalid_argument("segment ids must be sorted and not negative");
-  }
-  const std::int64_t num = values.empty() ? 0 : element_count({values.back()}) + 1;
-  if (kind == "mean" && at::isIntegralType(data.scalar_type(), false)) {  // LibTorch's mean rounds down
-    const at::Tensor counts = at::clamp_min(segments(at::ones_like(ids), ids, num, "sum", false), 1);
-    Ints view(static_cast<std::size_t>(data.dim()), 1);
-    view[0] = num;
-    const at::Tensor sums = widen(segments(data, ids, num, "sum", false));
-    return one(narrow_to(at::div(sums, counts.view(view), "trunc"), data.scalar_type()));
-  }
-  return one(segments(data, ids, num, kind, false));
+  return with_gradients({x}, {value}, {x, value}, gradient);
 }
 
 }  // namespace
@@ -496,27 +354,13 @@ void register_reduction(Table& table) {
         call, [](const at::Tensor& x, std::int64_t axis) { return x.cumsum(axis, x.scalar_type()); }, 0);
   });
   table.add("Cumprod", same_shape, cumulative_product);
-  table.add("CumulativeLogsumexp", same_shape, [](const Call& call) {
-    return scan(
-        call, [](const at::Tensor& x, std::int64_t axis) { return x.logcumsumexp(axis); }, -INFINITY);
-  });
-  for (auto name : {"TopKV2", "TopK"}) table.add(name, top_k_shape, top_k);
-  const ShapeRule of_targets = [](const Call& call) { return Shapes{call.input(1).shape()}; };
-  for (auto name : {"InTopKV2", "InTopK"}) table.add(name, of_targets, in_top_k);
+  table.add("CumulativeLogsumexp", same_shape, cumulative_log_sum);
   table.add("DenseBincount", bincount_shape, dense_bincount);
   table.add("RaggedBincount", ragged_bincount_shape, ragged_bincount);
   table.add("SparseBincount", sparse_bincount_shape, sparse_bincount);
   table.add(
       "Bincount", [](const Call& call) { return Shapes{Shape{known_int(call, 1).value_or(kUnknownDim)}}; }, bincount);
   table.add("Bucketize", same_shape, bucketize);
-  for (const auto& [suffix, kind] : {std::pair{"Sum", "sum"}, {"Prod", "prod"}, {"Max", "amax"}, {"Min", "amin"}}) {
-    const std::string how = kind;
-    table.add(fmt::format("UnsortedSegment{}", suffix), segment_shape,
-              [how](const Call& call) { return how == "prod" ? unsorted_product(call) : unsorted_segment(call, how); });
-    table.add(fmt::format("Segment{}", suffix), segment_shape,
-              [how](const Call& call) { return sorted_segment(call, how); });
-  }
-  table.add("SegmentMean", segment_shape, [](const Call& call) { return sorted_segment(call, "mean"); });
 }
 
 }  // namespace lockstep::ops

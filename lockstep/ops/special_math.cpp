@@ -8,6 +8,7 @@
 
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/gradients_internal.h"
 #include "lockstep/ops/incomplete_gamma_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
@@ -358,7 +359,8 @@ void register_special_math(Table& table) {
     table.add(name, same_shape, [](const Call& call) {
       const at::Tensor y = at::conj(in(call, 0)).resolve_conj();
       if (y.numel() != in(call, 1).numel()) throw_invalid_argument("y and dy must have the same number of elements");
-      return one(-in(call, 1).reshape(y.sizes()) * (y * y));
+      const at::Tensor dy = in(call, 1).reshape(y.sizes());
+      return one(zero_where_dy_is(dy, -dy * (y * y)));
     });
   }
 }

@@ -95,6 +95,8 @@ std::span<const InputLimit> input_limits(const Signature& signature) {
 Table::Table() {
   register_arithmetic(*this);
   register_reduction(*this);
+  register_segments(*this);
+  register_top_k(*this);
   register_array(*this);
   register_matmul(*this);
   register_nn(*this);

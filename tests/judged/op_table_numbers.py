@@ -328,4 +328,42 @@ def splits():
     return out
 
 
-GROUPS = {f.__name__: seeded(f) for f in (rare, stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices, messages, resized_levels, learned, not_finite, kept_sparse, splits)}
+def ranked_not_finite():
+    """NaN in rows of TopK and in segments, orders that are not asked for, sums of logarithms in short types, norms above 2^63."""
+    nan, inf, out = np.nan, np.inf, {}
+    rows = np.array([[nan, -3, -0., 0, 2, nan, inf, -inf, 2, 1, nan, .25], [1, nan, 7, 7, -inf, 3, nan, 0, 2, inf, -1, nan]], "f")
+    wide = np.where(np.arange(40) % 7 == 3, nan, np.sin(np.arange(40.) ** 2)).astype("f")[None]
+    for dtype in (*FLOATS, tf.bfloat16):
+        short = lambda value, dtype=dtype: tf.cast(value, tf.float32) if dtype == tf.bfloat16 else value
+        for i, x in enumerate((rows, wide, np.nan_to_num(wide))):
+            for k in (1, 3, 6, 12):
+                for order in (True, False):
+                    made = R.TopKV2(input=tf.cast(x, dtype), k=k, sorted=order)
+                    out |= {f"top_{dtype.name}_{i}_{k}_{order}": short(made[0]), f"place_{dtype.name}_{i}_{k}_{order}": made[1]}
+        data = tf.cast(rows[0], dtype)
+        for name in ("Max", "Min"):
+            out[f"{name}_{dtype.name}"] = short(getattr(R, "Segment" + name)(data=data, segment_ids=[0, 0, 0, 1, 1, 3, 3, 3, 3, 4, 4, 4]))
+            for i, ids in enumerate(([0, 3, 0, 1, -1, 3, 1, 3, 0, 4, 4, 4], [0, 0, 0, 0, 0, 0, 1, 2, 3, 3, 3, 3])):
+                out[f"unsorted_{name}_{dtype.name}_{i}"] = short(getattr(R, "UnsortedSegment" + name)(data=data, segment_ids=ids, num_segments=6))
+        if dtype != tf.bfloat16:
+            for exclusive, reverse in ((False, False), (True, False), (False, True)):
+                args = dict(axis=0, exclusive=exclusive, reverse=reverse)
+                out[f"logarithms_{dtype.name}_{exclusive}_{reverse}"] = R.CumulativeLogsumexp(x=tf.cast(tf.sin(tf.range(200.)) * 3, dtype), **args)
+                out[f"edges_{dtype.name}_{exclusive}_{reverse}"] = R.CumulativeLogsumexp(x=tf.cast(rows[1], dtype), **args)
+            edges = tf.cast([0., -0., inf, -inf, nan, 2., -3.], dtype)
+            for name in ("SqrtGrad", "RsqrtGrad", "InvGrad"):
+                out[f"{name}_{dtype.name}"] = getattr(R, name)(y=tf.tile(edges, [7]), dy=tf.repeat(edges, 7))
+    top = np.iinfo("uint64").max
+    out |= {f"norm_{i}": R.EuclideanNorm(input=np.array(x, "uint64"), axis=[0]) for i, x in enumerate(([1 << 31, 1 << 31], [top // 3, 5, 9, top // 7], [top, 1]))}
+    large = tf.complex(tf.constant([-200., -90., 90., 3.]), tf.constant([1., 2., 3., 4.]))
+    out |= {"logistic": R.Sigmoid(x=large), "cut": R.Cast(x=tf.repeat(large, 20), DstT=tf.int8),
+            "words": R.StatelessShuffle(value=[["a", "b"], ["c", "d"], ["e", "f"]], key=np.array([5], "uint64"), counter=np.array([7, 9], "uint64"), alg=1),
+            "shuffled_words": R.RandomShuffle(value=["a", "b", "c", "d"], seed=5, seed2=7)}
+    parts_of_words = R.TensorListSplit(tensor=[["a", "b"], ["c", "d"], ["e", "f"]], element_shape=[-1, 2], lengths=int64([1, 2]))
+    out["part_of_words"] = R.TensorListGetItem(input_handle=parts_of_words, index=1, element_shape=[-1, 2], element_dtype=tf.string)
+    for i, rate in enumerate(R.FakeQuantWithMinMaxVarsPerChannelGradient(gradients=tf.zeros([2, 3, 0]), inputs=tf.zeros([2, 3, 0]), min=[], max=[])):
+        out[f"rate_of_nothing_{i}"] = rate
+    return out
+
+
+GROUPS = {f.__name__: seeded(f) for f in (ranked_not_finite, rare, stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices, messages, resized_levels, learned, not_finite, kept_sparse, splits)}

@@ -54,6 +54,15 @@ CASES = {
     "isotonic": (lambda x: R.IsotonicRegression(input=x, output_dtype=tf.float32).output, np.array([[1, 3, 2, 2.5, 0, -1, 4], [3, 2, 1, 0, 5, 5, 6]], "f")),
     "larger": (lambda x, y: R.Maximum(x=x, y=y) + R.Minimum(x=x, y=1.), EDGES, EDGES[::-1].copy()), "smaller": (lambda x, y: R.Minimum(x=x, y=y), EDGES, EDGES[:1]),
     "levels_of_an_empty_range": (lambda x, low, high: R.FakeQuantWithMinMaxVars(inputs=x, min=low, max=high), EDGES, np.float32(1), np.float32(-.5)),
+    **{f"{name}_of_nan": (lambda x, name=name: getattr(R, name)(data=x, segment_ids=[0, 0, 1, 1, 1, 2, 2, 2], **({"num_segments": 4} if name[0] == "U" else {})), EDGES[[0, 7, 3, 3, 2, 1, 6, 5]])
+       for name in ("SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin")},
+    "unsorted_infinity": (lambda x: R.UnsortedSegmentMax(data=x, segment_ids=[0, 0, 1, 1], num_segments=3), np.array([-np.inf, -np.inf, 1, np.inf], "f")),
+    "top_of_nan": (lambda x: R.TopKV2(input=x, k=5).values, EDGES), "top_without_order": (lambda x: R.TopKV2(input=x, k=4, sorted=False).values * [1., 2., 3., 4.], RNG.normal(0, 1, (3, 9)).astype("f")),
+    "logarithms": (lambda x: R.CumulativeLogsumexp(x=x, axis=0, reverse=True), np.array([-np.inf, 1, 2, -np.inf, 60, 3, 5, 1, 8, 2, 1], "f")),
+    "logarithms_of_infinity": (lambda x: R.CumulativeLogsumexp(x=x, axis=0, exclusive=True), np.array([1, 2, np.inf, 3, np.nan, 1], "f")),
+    **{f"{name}_slope": (lambda g, y, name=name: getattr(R, name)(gradients=g, outputs=y), np.repeat(EDGES, 8), np.tile(EDGES, 8)) for name in ("EluGrad", "SeluGrad")},
+    "power_of_nan": (lambda x, y: R.Pow(x=x, y=y), EDGES, np.zeros(8, "f")), "next": (lambda x, y: R.NextAfter(x1=x, x2=y), EDGES, EDGES[[0, 1, 3, 2, 5, 4, 7, 6]]),
+    "product_of_complex": (of_complex(lambda z: R.SegmentProd(data=z, segment_ids=[0, 0, 2])), np.array([1, 2, 3], "f"), np.array([.5, 0, -1], "f")),
     "crops": (lambda x, b: R.CropAndResize(image=x, boxes=b, box_ind=[0, 1, 1], crop_size=[4, 3]), IMAGE, BOXES),
     "crops_of_nearest": (lambda x: R.CropAndResize(image=x, boxes=BOXES, box_ind=[0, 1, 1], crop_size=[4, 3], method="nearest"), IMAGE),
     **{f"turned_{method}_{mode}": (lambda x, method=method, mode=mode: R.ImageProjectiveTransformV3(
