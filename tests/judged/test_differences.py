@@ -528,3 +528,13 @@ def test_weights_of_rows_for_some_outputs(module, tmp_path):
     tool.save_npz(tmp_path / "d.npz", x=data, y_a=y[0], y_b=y[1], sample_weight_c=w)
     assert "the array 'sample_weight_c' belongs to no output; the outputs are a, b" in tool.refused(
         "fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--epochs", 1)
+
+
+@pytest.mark.parametrize("name", ["m.h5", "m.keras"])
+def test_states_of_stacked_cells_are_lists_in_keras_2(name, tmp_path):
+    T, rng = tf_keras.layers, tool.generator("states of stacked cells")
+    x, *states = [tf_keras.Input(shape) for shape in ((4, 3), (5,), (5,), (6,), (6,))]
+    model = tf_keras.Model([x, *states], T.RNN([T.LSTMCell(5), T.LSTMCell(6)])(x, initial_state=[states[:2], states[2:]]))
+    model.save(tmp_path / name)
+    data = [rng.normal(0, 1, (2, *v.shape[1:])).astype("float32") for v in model.inputs]
+    tool.assert_close(tool.predict(tmp_path / name, data, tmp_path)[0][1], model(data).numpy(), 1e-5)

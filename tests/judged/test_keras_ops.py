@@ -269,6 +269,11 @@ ROWS = {
     "prod_typed": lambda a, b, i: O.prod(PIXELS(i), axis=(1, 2), dtype="int64"), "nancumsum_bool": lambda a, b, i: O.nancumsum(a > 0, axis=1),
     "median_rows": lambda a, b, i: O.median(a, axis=(0, 2)), "quantile_rows": lambda a, b, i: O.quantile(a, 0.3, axis=(0, 1), keepdims=True),
     "normalize3": lambda a, b, i: O.normalize(a, axis=1, order=3), "normalize1_matrix": lambda a, b, i: O.normalize(a, axis=(1, 2), order=1),
+    # Numbers are tensors of int32 or float32 for some functions.
+    "fmod_number": lambda a, b, i: O.fmod(O.cast(a * 9, "int16"), 3), "logaddexp_number": lambda a, b, i: O.logaddexp(0.5, O.cast(a, "float16")),
+    "arctan2_number": lambda a, b, i: O.arctan2(O.cast(a, "float16"), 0.5),
+    "full_like_int": lambda a, b, i: O.full_like(O.cast(a * 9, "int8"), 1.7), "deg2rad_int64": lambda a, b, i: O.deg2rad(O.cast(a * 90, "int64")),
+    "rad2deg_int64": lambda a, b, i: O.rad2deg(O.cast(a * 9, "int64")),
     # Losses of what sigmoid and softmax give are those of what they were given.
     "binary_of_sigmoid": lambda a, b, i: O.binary_crossentropy(O.sigmoid(a), O.sigmoid(b * 30)),
     "binary_of_softmax": lambda a, b, i: O.binary_crossentropy(O.sigmoid(a), O.softmax(b * 30)),

@@ -185,11 +185,16 @@ Tensor nan_deviation(const Tensor& x, const ops::Axes& axes, bool keepdims) {
   return ops::sqrt(nan_variance(x, axes, keepdims));
 }
 
+// Integers as the floating type that holds them: float64 for int64.
+Tensor to_wide_floating(const Tensor& x) {
+  return x.dtype() == DType::kInt64 ? ops::cast(x, DType::kFloat64) : to_floating(x);
+}
+
 void add_elementwise(const std::function<void(const char*, Run)>& row) {
   row("Fabs", floating(ops::abs));
   row("Cbrt", floating([](const Tensor& x) { return ops::sign(x) * ops::pow(ops::abs(x), 1.0 / 3.0); }));
-  row("Deg2rad", floating([](const Tensor& x) { return x * (std::numbers::pi / 180); }));
-  row("Rad2deg", floating([](const Tensor& x) { return x * (180 / std::numbers::pi); }));
+  row("Deg2rad", unary([](const Tensor& x) { return to_wide_floating(x) * (std::numbers::pi / 180); }));
+  row("Rad2deg", unary([](const Tensor& x) { return to_wide_floating(x) * (180 / std::numbers::pi); }));
   row("Trunc", unary(truncated));
   row("Sinc", floating(sinc));
   row("Round", [](const CallArguments& call, const Json& config) {
@@ -222,11 +227,6 @@ Tensor close(const CallArguments& call, const Json& config) {
   return ops::logical_or(out, ops::logical_and(ops::is_nan(a), ops::is_nan(b)));
 }
 
-// Integers as the floating type that holds them: float64 for int64.
-Tensor to_wide_floating(const Tensor& x) {
-  return x.dtype() == DType::kInt64 ? ops::cast(x, DType::kFloat64) : to_floating(x);
-}
-
 // Keras's remainder has the sign of `a`. TensorFlow's has no kernels for narrow types.
 Tensor remainder(const Tensor& a, const Tensor& b) {
   const DType dtype = a.dtype() == DType::kBool ? DType::kInt32 : a.dtype();
@@ -254,15 +254,18 @@ Tensor hypotenuse(const Tensor& x, const Tensor& y) {
 }
 
 void add_binary(const std::function<void(const char*, Run)>& row) {
-  row("Hypot", binary(hypotenuse));
-  row("Logaddexp", floating_binary([](const Tensor& a, const Tensor& b) { return log_add(a, b, 1.0); }));
-  row("Logaddexp2", floating_binary([](const Tensor& a, const Tensor& b) { return log_add(a, b, std::numbers::ln2); }));
-  row("Heaviside", binary([](const Tensor& x, const Tensor& y) {
+  row("Hypot", strict_binary(hypotenuse));
+  row("Logaddexp",
+      strict_binary([](const Tensor& a, const Tensor& b) { return log_add(to_floating(a), to_floating(b), 1.0); }));
+  row("Logaddexp2", strict_binary([](const Tensor& a, const Tensor& b) {
+        return log_add(to_floating(a), to_floating(b), std::numbers::ln2);
+      }));
+  row("Heaviside", strict_binary([](const Tensor& x, const Tensor& y) {
         const Tensor a = to_wide_floating(x), b = to_wide_floating(y);
         return ops::where(ops::less(a, 0.0), ops::zeros_like(a),
                           ops::where(ops::greater(a, 0.0), ops::ones_like(a), b));
       }));
-  row("Fmod", binary(remainder));
+  row("Fmod", strict_binary(remainder));
   row("Fmax", binary([](const Tensor& a, const Tensor& b) { return number_or(a, b, ops::maximum); }));
   row("Fmin", binary([](const Tensor& a, const Tensor& b) { return number_or(a, b, ops::minimum); }));
   row("DivideNoNan", floating_binary(ops::div_no_nan));

@@ -171,7 +171,7 @@ void add_shapes_of_numpy(Rows& rows) {
   });
   row("FullLike", [](const CallArguments& call, const Json& config) {
     const auto [x, value] = operands(call, "x", "fill_value");
-    return Structure(ops::cast(ops::zeros_like(x) + value, dtype_or(config, x.dtype())));
+    return Structure(ops::cast(ops::zeros_like(x) + value, dtype_or(config, tensor_operand(call).dtype())));
   });
   row("BroadcastTo", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
@@ -360,7 +360,8 @@ void add_numpy(Rows& rows) {
   row("Log10", floating([](const Tensor& x) { return ops::log(x) / std::numbers::ln10; }));
   row("Exp2", floating([](const Tensor& x) { return ops::exp(x * std::numbers::ln2); }));
   row("Copy", unary(ops::identity));
-  row("Arctan2", floating_binary([](const Tensor& a, const Tensor& b) { return ops::atan2(a, b); }));
+  row("Arctan2",
+      strict_binary([](const Tensor& a, const Tensor& b) { return ops::atan2(to_floating(a), to_floating(b)); }));
   row("LogicalXor", binary([](const Tensor& a, const Tensor& b) { return ops::not_equal(logical(a), logical(b)); }));
   row("GetItem", get_item);
   add_shapes_of_numpy(rows);

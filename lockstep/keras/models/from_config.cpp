@@ -1,5 +1,6 @@
 #include "lockstep/keras/models/from_config_internal.h"
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -253,6 +254,15 @@ CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& 
   };
   for (const Json& entry : entries) {
     const auto history = parse_origin(entry);
+    // The states of stacked cells are lists.
+    const auto is_origin = [](const Json& item) { return parse_origin(item).has_value(); };
+    if (entry.is_array() && !entry.empty() && takes_states(operation) &&
+        std::all_of(entry.begin(), entry.end(), is_origin)) {
+      Argument::List states;
+      for (const Json& state : entry) states.push_back(ArgValue(resolve(*parse_origin(state))));
+      inputs.push_back(Argument::list(std::move(states)));
+      continue;
+    }
     if (!history) fail(fmt::format("layer '{}' is called on {}", operation.name(), text_of(entry)));
     inputs.push_back(ArgValue(resolve(*history)));
     if (entry.size() < 4 || !entry[3].is_object()) continue;
