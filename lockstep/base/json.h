@@ -41,6 +41,12 @@ concept Range = !std::is_same_v<T, Json> && !Text<T> && requires(const T& range)
   range.end();
 };
 template <class T>
+concept Scalar = Number<T> || std::is_same_v<T, std::string>;
+template <class T>
+inline constexpr bool kIsVector = false;
+template <Scalar T>
+inline constexpr bool kIsVector<std::vector<T>> = true;
+template <class T>
 concept Dict = Range<T> && requires {
   typename T::mapped_type;
 };
@@ -148,7 +154,7 @@ class Json {
     }
   }
   template <class T>
-  requires(json_types::Number<T> || std::is_same_v<T, std::string>) operator T() const { return get<T>(); }
+  requires(json_types::Scalar<T> || json_types::kIsVector<T>) operator T() const { return get<T>(); }
 
   // A string without a copy.
   const std::string& text() const;

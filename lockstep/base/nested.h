@@ -25,11 +25,13 @@ namespace lockstep {
 // Throws InvalidArgument: "<found> was given where <wanted> is needed".
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
+class ArrayAxes;
 class Leaves;
 class Shape;
 class ShapePart;
 class Tensor;
 class Values;
+struct ArrayKeywords;
 struct Range;
 namespace ops {
 struct SliceSpec;
@@ -73,6 +75,17 @@ concept DictOf = requires {
 &&std::is_same_v<typename U::key_type, std::string>&& std::is_convertible_v<const typename U::mapped_type&, T>;
 
 }  // namespace internal
+
+// A reduction of arrays, of a leaf that is a tensor: see ArrayKeywords.
+#define LOCKSTEP_NESTED_REDUCTION(function)                                            \
+  template <typename A = ArrayAxes>                                                    \
+  T function(const A& axis) const requires std::is_same_v<T, Tensor> {                 \
+    return leaf().function(axis);                                                      \
+  }                                                                                    \
+  T function(const ArrayKeywords& keywords) const requires std::is_same_v<T, Tensor> { \
+    return leaf().function(keywords);                                                  \
+  }                                                                                    \
+  T function() const requires std::is_same_v<T, Tensor> { return leaf().function(); }
 
 // A leaf, a list of structures, or a dict of structures that keeps the order of insertion. flatten()
 // visits lists in order and dicts by sorted key, as Keras does. A default one is a default leaf.
@@ -155,11 +168,12 @@ class Nested {
   T argmin(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> {
     return leaf().argmin(axis);
   }
-  T sum(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().sum(axis); }
-  T mean(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().mean(axis); }
-  T std(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().std(axis); }
-  T max(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().max(axis); }
-  T min(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().min(axis); }
+  LOCKSTEP_NESTED_REDUCTION(sum)
+  LOCKSTEP_NESTED_REDUCTION(mean)
+  LOCKSTEP_NESTED_REDUCTION(std)
+  LOCKSTEP_NESTED_REDUCTION(var)
+  LOCKSTEP_NESTED_REDUCTION(max)
+  LOCKSTEP_NESTED_REDUCTION(min)
   T astype(DTypeLike dtype) const requires std::is_same_v<T, Tensor> { return leaf().astype(dtype); }
   // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
   T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }
@@ -220,6 +234,10 @@ class Nested {
   Nested at(std::string_view key) && { return std::as_const(*this).at(key); }
   const Nested& at(std::string_view key) const& { return entry(key); }
   const Nested* find(std::string_view key) const&;
+  // Python's `key in features`, features.keys() and features.values() of a dict. Throw InvalidArgument for others.
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
+  std::vector<std::string> keys() const;
+  List values() const;
   // Removes the entry and returns it. Throws NotFound.
   Nested pop(std::string_view key);
   // Adds the entries of a dict to this one, in the place of those of the same names.

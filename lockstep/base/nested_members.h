@@ -102,7 +102,7 @@ const T& Nested<T>::leaf() const& {
 }
 template <typename T>
 const typename Nested<T>::List& Nested<T>::items() const& {
-  if (!is_list()) throw_wrong_structure(is_leaf() ? "one value" : "a dict", "a list");
+  if (!is_list()) throw_wrong_structure(is_leaf() ? "one value" : "a dict, whose items are entries(),", "a list");
   return present().parts_->items;
 }
 template <typename T>
@@ -159,6 +159,18 @@ const Nested<T>* Nested<T>::find(std::string_view key) const& {
     if (name == key) return &value;
   }
   return nullptr;
+}
+template <typename T>
+std::vector<std::string> Nested<T>::keys() const {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : entries()) out.push_back(name);
+  return out;
+}
+template <typename T>
+typename Nested<T>::List Nested<T>::values() const {
+  List out;
+  for (const auto& [name, value] : entries()) out.push_back(value);
+  return out;
 }
 template <typename T>
 const Nested<T>& Nested<T>::entry(std::string_view key) const {

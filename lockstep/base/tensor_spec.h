@@ -1,10 +1,12 @@
 // Descriptions of tensors (tf.TensorSpec).
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <utility>
 
-#include "lockstep/base/dtype.h"
+#include "lockstep/base/dtype_like.h"
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/shape.h"
 
 namespace lockstep {
@@ -12,9 +14,20 @@ namespace lockstep {
 // The description of a tensor before it is computed: TensorSpec({kUnknownDim, 3}, float32, "x"). kUnknownDim entries (a
 // batch size) stay unknown.
 struct TensorSpec {
+  // All arguments by name: TensorSpec({.shape = {kUnknownDim, 3}, .dtype = float32}).
+  struct Arguments {
+    FieldNamesOnly names_only = {};
+    Shape shape;
+    DTypeLike dtype = DType::kFloat32;
+    std::string name = {};
+  };
+
   TensorSpec() = default;  // of an unknown tensor
-  TensorSpec(Shape shape, DType dtype = DType::kFloat32, std::string name = {})
-      : dtype(dtype), shape(std::move(shape)), name(std::move(name)) {}
+  explicit TensorSpec(const Arguments& o) : TensorSpec(o.shape, o.dtype, o.name) {}
+  // A template, because GCC would take {.shape = ...} for a list.
+  template <std::convertible_to<Shape> S = Shape>
+  TensorSpec(const S& shape, DTypeLike dtype = DType::kFloat32, std::string name = {})
+      : dtype(dtype), shape(shape), name(std::move(name)) {}
 
   DType dtype = DType::kInvalid;
   Shape shape = Shape::unknown_rank();

@@ -120,10 +120,16 @@ Tensor VariableImpl::handle() {
   return handle_;
 }
 
+// Outside of every strategy's scope a variable with copies is used across replicas, as in its own strategy's scope.
+ReplicaContext* VariableImpl::replica_context() const {
+  const bool outside = (num_copies_ > 1 || workers_) && !Strategy::current();
+  return outside ? nullptr : get_replica_context();
+}
+
 Tensor VariableImpl::read() {
   if (ops::ScopedRecorder::active()) return ops::call1("ReadVariableOp", {handle()}, {{"dtype", dtype_}});
   const bool summed = workers_ && synchronization_ == VariableSynchronization::kOnRead;  // over workers of one replica
-  if ((num_copies_ > 1 || summed) && in_cross_replica_context()) return numpy();
+  if ((num_copies_ > 1 || summed) && !replica_context()) return numpy();
   const Tensor value = copy(num_copies_ > 1 ? current_local_replica() : 0);
   if (trainable_ && ops::grad_enabled()) {
     const Tensor leaf = GradientTape::leaf_of(*this, value);
@@ -205,7 +211,7 @@ void VariableImpl::write_everywhere(const Tensor& value) { copies_ = {value}; }
 
 void VariableImpl::update(const Tensor& argument, const char* op) {
   wait_for_pending_update();
-  ReplicaContext* const context = get_replica_context();
+  ReplicaContext* const context = replica_context();
   const bool on_read = synchronization_ == VariableSynchronization::kOnRead;
   if (num_copies_ == 1 && !workers_) {
     write_everywhere(apply(op, copies_[0], argument));

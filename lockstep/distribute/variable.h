@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/ops/functions.h"
@@ -26,7 +27,7 @@ enum class VariableAggregation { kNone = 0, kSum = 1, kMean = 2, kOnlyFirstRepli
 struct VariableOptions {
   std::optional<bool> trainable = std::nullopt;  // default: true, but false for kOnRead
   std::string name = "Variable";
-  DType dtype = DType::kInvalid;  // default: that of the initial value
+  DTypeLike dtype = DType::kInvalid;  // default: that of the initial value
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
   VariableAggregation aggregation = VariableAggregation::kNone;
 };
@@ -198,6 +199,7 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   void wait_for_pending_update() const;
   Tensor combined(const ReplicaContext& context, const Tensors& values) const;
   int num_replicas() const;
+  ReplicaContext* replica_context() const;
 
   std::string name_, path_;
   DType dtype_ = DType::kInvalid;

@@ -7,13 +7,17 @@
 
 namespace lockstep::keras::backend {
 
-double epsilon();      // 1e-7
+double epsilon();  // 1e-7, unless it was set
+// The small number of losses, metrics, constraints and normalizations from now on.
+void set_epsilon(double value);
 std::string floatx();  // "float32", unless it was set
 // The dtype of layers made from now on, unless set_dtype_policy() has set one: "float16", "bfloat16", "float32" or
 // "float64". Throws InvalidArgument for another one.
 void set_floatx(const std::string& value);
 std::string image_data_format();  // "channels_last"
-std::string backend();            // "tensorflow"
+// Throws InvalidArgument for anything but "channels_last": the field data_format of a layer's options sets it.
+void set_image_data_format(const std::string& value);
+std::string backend();  // "tensorflow"
 // The policy of layers made from now on.
 inline DTypePolicy dtype_policy() { return {}; }
 using keras::set_dtype_policy;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/losses/ctc.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/keywords.h"
 #include "lockstep/ops/operators.h"
@@ -74,6 +75,12 @@ Tensor dropout(const Tensor& x, const DropoutKeywords& o) {
   if (o.rate == 0) return x;
   const Tensor drawn = ops::random::uniform(ops::shape(x), {.dtype = x.dtype(), .seed = o.seed});
   return ops::where(drawn >= o.rate, x * (1 / (1 - o.rate)), 0.0);
+}
+
+Tensor ctc_loss(const CtcLossKeywords& o) {
+  return losses::ctc_of_lengths(o.labels, o.logits_time_major ? ops::transpose(o.logits, {1, 0, 2}) : o.logits,
+                                ops::cast(o.label_length, DType::kInt32), ops::cast(o.logit_length, DType::kInt32),
+                                o.blank_index.value_or(0));
 }
 
 }  // namespace lockstep::nn

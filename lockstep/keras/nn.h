@@ -164,4 +164,22 @@ inline Tensor sigmoid_cross_entropy_with_logits(const CrossEntropyKeywords& o) {
   return sigmoid_cross_entropy_with_logits(o.labels, o.logits);
 }
 
+// Connectionist temporal classification: one loss for each row. labels (batch, length), integers; logits (steps, batch,
+// classes), or with batch first. The class blank_index stands for no label; negative ones count from the end.
+struct CtcLossKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor labels = {};
+  Tensor logits = {};
+  Tensor label_length = {};
+  Tensor logit_length = {};
+  bool logits_time_major = true;
+  std::optional<std::int64_t> blank_index = std::nullopt;  // 0
+};
+Tensor ctc_loss(const CtcLossKeywords& o);
+inline Tensor ctc_loss(const Tensor& labels, const Tensor& logits, const Tensor& label_length,
+                       const Tensor& logit_length, CtcLossKeywords o = {}) {
+  o.labels = labels, o.logits = logits, o.label_length = label_length, o.logit_length = logit_length;
+  return ctc_loss(o);
+}
+
 }  // namespace lockstep::nn

@@ -346,15 +346,32 @@ Tensor unsorted_segment_max(const Tensor& data, const Tensor& segment_ids, std::
 Tensor unsorted_segment_min(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
   return call1("UnsortedSegmentMin", {data, segment_ids, Tensor::scalar(num_segments)});
 }
-Tensor unsorted_segment_mean(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
+Tensor unsorted_segment_prod(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
+  return call1("UnsortedSegmentProd", {data, segment_ids, Tensor::scalar(num_segments)});
+}
+
+namespace {
+
+// How many rows each segment has, at least 1, with axes of 1 behind.
+Tensor segment_counts(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
   const Tensor rows = cast(ones_like(segment_ids), data.dtype());
   Tensor counts = maximum(unsorted_segment_sum(rows, segment_ids, num_segments), 1.0);
   for (int axis = 1; axis <= data.rank() - segment_ids.rank(); ++axis) counts = expand_dims(counts, -1);
-  return unsorted_segment_sum(data, segment_ids, num_segments) / counts;
+  return counts;
+}
+
+}  // namespace
+
+Tensor unsorted_segment_mean(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
+  return unsorted_segment_sum(data, segment_ids, num_segments) / segment_counts(data, segment_ids, num_segments);
+}
+Tensor unsorted_segment_sqrt_n(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
+  return unsorted_segment_sum(data, segment_ids, num_segments) / sqrt(segment_counts(data, segment_ids, num_segments));
 }
 Tensor segment_sum(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentSum", {data, segment_ids}); }
 Tensor segment_mean(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMean", {data, segment_ids}); }
 Tensor segment_max(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMax", {data, segment_ids}); }
+Tensor segment_prod(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentProd", {data, segment_ids}); }
 Tensor segment_min(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMin", {data, segment_ids}); }
 
 namespace {

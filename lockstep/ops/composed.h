@@ -37,6 +37,11 @@ requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
   const Tensor tensor = value;
   return dtype == DType::kInvalid ? tensor : cast(tensor, dtype);
 }
+// A list of numbers, as tf.constant takes it: float32 of fractions.
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor constant(const std::vector<T>& values, DTypeLike dtype = DType::kInvalid) {
+  return constant(Values(values), dtype);
+}
 // constant({1}, int64) is a vector.
 template <typename T>
 requires std::is_arithmetic_v<T> Tensor constant(std::initializer_list<T> values, DType dtype) {
@@ -56,6 +61,12 @@ Tensor constant(const S& shape, DTypeLike dtype = DType::kInt32) {
 }
 // The tensor itself. Throws InvalidArgument when it has another dtype.
 Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype = DType::kInvalid);
+// Of a list of numbers or texts: constant().
+template <typename T>
+requires(std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) Tensor
+    convert_to_tensor(const std::vector<T>& values, DTypeLike dtype = DType::kInvalid) {
+  return constant(Values(values), dtype);
+}
 
 // ---- creation ------------------------------------------------------------------------------------------
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DTypeLike dtype = DType::kFloat32);
@@ -184,10 +195,14 @@ Tensor trace(const Tensor& x);  // of the last two axes
 Tensor segment_sum(const Tensor& data, const Tensor& segment_ids);
 Tensor segment_mean(const Tensor& data, const Tensor& segment_ids);
 Tensor segment_max(const Tensor& data, const Tensor& segment_ids);
+Tensor segment_prod(const Tensor& data, const Tensor& segment_ids);
 Tensor segment_min(const Tensor& data, const Tensor& segment_ids);
 // Ids in any order, each below num_segments. The mean of no rows is 0.
 Tensor unsorted_segment_mean(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments);
 Tensor unsorted_segment_max(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments);
+Tensor unsorted_segment_prod(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments);
+// The sum over the square root of the number of rows.
+Tensor unsorted_segment_sqrt_n(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments);
 Tensor unsorted_segment_min(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments);
 
 // ---- order ---------------------------------------------------------------------------------------------

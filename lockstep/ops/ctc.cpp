@@ -8,6 +8,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
@@ -233,13 +234,41 @@ Tensors beam_search_decoder(const Call& call) {
 
 // ---- the loss
 // --------------------------------------------------------------------------------------------------------
+// The loss where each step gives a label of its own: only blanks may last for several steps. 0 for sequences that are
+// too short.
+at::Tensor loss_of_each_step(const at::Tensor& logs, const Ints& lengths, const std::vector<Ints>& labels) {
+  constexpr double kNever = -1e30;  // not infinite, so that gradients are finite
+  const std::int64_t blank = logs.size(2) - 1;
+  std::vector<at::Tensor> losses;
+  for (std::size_t b = 0; b < labels.size(); ++b) {
+    Ints path{blank};
+    for (const std::int64_t label : labels[b]) path.insert(path.end(), {label, blank});
+    const auto states = static_cast<std::int64_t>(path.size()), steps = lengths[b];
+    if (steps == 0 || steps < states / 2) {
+      losses.push_back(at::zeros({}, logs.options()));
+      continue;
+    }
+    const at::Tensor own = logs.select(1, static_cast<std::int64_t>(b)).index_select(1, int64_tensor(path));
+    const at::Tensor is_label = int64_tensor(path).ne(blank), never = at::full({}, kNever, logs.options());
+    const at::Tensor place = at::arange(states);
+    at::Tensor scores = at::where(place < 2, own[0], never);
+    for (std::int64_t t = 1; t < steps; ++t) {
+      const at::Tensor before = at::constant_pad_nd(scores, {2, 0}, kNever);
+      scores = own[t] + at::logsumexp(at::stack({at::where(is_label, never, scores), before.slice(0, 1, states + 1),
+                                                 at::where(is_label, before.slice(0, 0, states), never)}),
+                                      0);
+    }
+    losses.push_back(-at::logsumexp(scores.slice(0, std::max<std::int64_t>(states - 2, 0)), 0));
+  }
+  return at::stack(losses);
+}
+
 Tensors ctc_loss(const Call& call) {
   const at::Tensor& x = in(call, 0);
   const Ints lengths = sequence_lengths(call, 3), indices = ints_in(call, 1), values = ints_in(call, 2);
   const std::int64_t batch = x.size(1), blank = x.size(2) - 1;
   if (in(call, 1).size(1) != 2 || indices.size() != 2 * values.size())
     throw_invalid_argument("labels_indices must have the shape [n, 2], labels_values [n]");
-  if (!call.attr<bool>("ctc_merge_repeated")) throw_unimplemented("ctc_merge_repeated false");
   if (x.numel() == 0) throw_invalid_argument("inputs must not be empty");
   std::vector<Ints> labels(static_cast<std::size_t>(batch));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -252,27 +281,43 @@ Tensors ctc_loss(const Call& call) {
     if (call.attr<bool>("preprocess_collapse_repeated") && !own.empty() && own.back() == values[i]) continue;
     own.push_back(values[i]);
   }
-  Ints targets, counts;
+  const bool merge = call.attr<bool>("ctc_merge_repeated");
+  Ints targets, counts, endless;  // whether no path has the labels, though there are steps enough without blanks
   for (std::size_t b = 0; b < labels.size(); ++b) {
-    auto needed = static_cast<std::int64_t>(labels[b].size());
-    for (std::size_t i = 1; i < labels[b].size(); ++i) needed += labels[b][i] == labels[b][i - 1];
-    if (needed > lengths[b] && !call.attr<bool>("ignore_longer_outputs_than_inputs"))
-      throw_invalid_argument(fmt::format("sequence {} has {} steps, its labels need {}", b, lengths[b], needed));
+    const auto count = static_cast<std::int64_t>(labels[b].size());
+    if (count > lengths[b] && !call.attr<bool>("ignore_longer_outputs_than_inputs"))
+      throw_invalid_argument(fmt::format("sequence {} has {} steps and {} labels", b, lengths[b], count));
+    std::int64_t needed = count;
+    for (std::size_t i = 1; merge && i < labels[b].size(); ++i) needed += labels[b][i] == labels[b][i - 1];
+    endless.push_back(count <= lengths[b] && needed > lengths[b] ? 1 : 0);
     targets.insert(targets.end(), labels[b].begin(), labels[b].end());
     counts.push_back(static_cast<std::int64_t>(labels[b].size()));
   }
   const auto loss_of = [&](const at::Tensor& logits) {
+    if (!merge) return loss_of_each_step(at::log_softmax(logits, 2), lengths, labels);
     return at::ctc_loss(at::log_softmax(logits, 2), int64_tensor(targets), at::IntArrayRef(lengths),
                         at::IntArrayRef(counts), blank,
                         /*reduction=*/0, /*zero_infinity=*/true);
   };
-  Tensor gradient;
+  at::Tensor loss, gradient;
   {
     const at::AutoGradMode on(true);
     const Tensor leaf = make_leaf(wrap(x.detach()));
-    gradient = grad({wrap(loss_of(dense(leaf)))}, {leaf}, {Tensor()}, false, false)[0];
+    loss = loss_of(dense(leaf));
+    const Tensor slope = grad({wrap(loss)}, {leaf}, {Tensor()}, false, false)[0];
+    gradient = slope.defined() ? dense(slope).detach() : at::zeros_like(x);
+    loss = loss.detach();
   }
-  return {wrap(loss_of(x)), gradient.defined() ? detach(gradient) : wrap(at::zeros_like(x))};
+  // There TensorFlow's loss is infinite, with the gradient of a label that is nowhere.
+  const at::Tensor never = int64_tensor(endless).ne(0);
+  const at::Tensor inside = at::arange(x.size(0)).unsqueeze(1) < int64_tensor(lengths);
+  loss = at::where(never, at::full({}, INFINITY, loss.options()), loss);
+  gradient = at::where(at::logical_and(never, inside).unsqueeze(2), at::softmax(x.detach(), 2), gradient);
+  const auto scaled = [](const Tensors& dys, const Tensors& captured) {
+    if (!dys[0].defined()) return Tensors{Tensor()};
+    return Tensors{wrap(dense(captured[0]) * dense(dys[0]).unsqueeze(0).unsqueeze(2))};
+  };
+  return with_gradients({call.input(0)}, {wrap(loss), wrap(gradient)}, {wrap(gradient)}, scaled);
 }
 
 }  // namespace

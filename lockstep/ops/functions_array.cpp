@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -315,9 +316,36 @@ Tensor Tensor::flatten() const { return ops::reshape(*this, {-1}); }
 Tensor Tensor::astype(DType dtype) const { return ops::cast(*this, dtype); }
 Tensor Tensor::astype(std::string_view dtype) const { return ops::cast(*this, dtype); }
 Tensor Tensor::transpose() const { return ops::transpose(*this); }
+Tensor Tensor::transpose(std::initializer_list<std::int64_t> axes) const {
+  return ops::transpose(*this, ops::Axes(axes));
+}
+Tensor Tensor::swapaxes(int a, int b) const {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rank()));
+  std::iota(order.begin(), order.end(), 0);
+  dim(a), dim(b);
+  std::swap(order[static_cast<std::size_t>(a < 0 ? a + rank() : a)],
+            order[static_cast<std::size_t>(b < 0 ? b + rank() : b)]);
+  return ops::transpose(*this, ops::Axes(order));
+}
+Tensor Tensor::squeeze(std::optional<int> axis) const {
+  return ops::squeeze(*this, axis ? ops::Axes(*axis) : ops::Axes());
+}
+Tensor Tensor::repeat(std::int64_t repeats, std::optional<int> axis) const {
+  return axis ? ops::repeat(*this, repeats, *axis) : ops::repeat(flatten(), repeats, 0);
+}
+Tensor Tensor::clip(Number min, Number max) const { return ops::clip_by_value(*this, min.value(), max.value()); }
+Tensor Tensor::round(int decimals) const {
+  if (!is_floating(dtype())) return *this;
+  const double scale = std::pow(10.0, decimals);
+  return decimals == 0 ? ops::round(*this) : ops::round(*this * scale) / scale;
+}
+Tensor Tensor::dot(const Tensor& other) const {
+  if (rank() == 0 || other.rank() == 0) return *this * other;
+  return other.rank() == 1 ? ops::tensordot(*this, other, 1) : ops::tensordot(*this, other, {{-1}, {-2}});
+}
 
 namespace {
-ops::Axes axes_of(std::optional<int> axis) { return axis ? ops::Axes(*axis) : ops::Axes(); }
+ops::AxisKeywords reduction(const ArrayKeywords& o) { return {{}, ops::Axes(o.axis.axes()), o.keepdims}; }
 // Integers as NumPy adds them.
 Tensor summable(const Tensor& x) {
   const bool whole = !is_floating(x.dtype()) && !is_complex(x.dtype());
@@ -329,11 +357,18 @@ Tensor real(const Tensor& x) {
 }
 }  // namespace
 
-Tensor Tensor::sum(std::optional<int> axis) const { return ops::reduce_sum(summable(*this), axes_of(axis)); }
-Tensor Tensor::mean(std::optional<int> axis) const { return ops::reduce_mean(real(*this), axes_of(axis)); }
-Tensor Tensor::std(std::optional<int> axis) const { return ops::reduce_std(real(*this), axes_of(axis)); }
-Tensor Tensor::max(std::optional<int> axis) const { return ops::reduce_max(*this, axes_of(axis)); }
-Tensor Tensor::min(std::optional<int> axis) const { return ops::reduce_min(*this, axes_of(axis)); }
+Tensor Tensor::sum(const ArrayKeywords& o) const { return ops::reduce_sum(summable(*this), reduction(o)); }
+Tensor Tensor::prod(const ArrayKeywords& o) const { return ops::reduce_prod(summable(*this), reduction(o)); }
+Tensor Tensor::mean(const ArrayKeywords& o) const { return ops::reduce_mean(real(*this), reduction(o)); }
+Tensor Tensor::std(const ArrayKeywords& o) const { return ops::reduce_std(real(*this), reduction(o)); }
+Tensor Tensor::var(const ArrayKeywords& o) const { return ops::reduce_variance(real(*this), reduction(o)); }
+Tensor Tensor::max(const ArrayKeywords& o) const { return ops::reduce_max(*this, reduction(o)); }
+Tensor Tensor::min(const ArrayKeywords& o) const { return ops::reduce_min(*this, reduction(o)); }
+Tensor Tensor::any(const ArrayKeywords& o) const { return ops::reduce_any(astype(DType::kBool), reduction(o)); }
+Tensor Tensor::all(const ArrayKeywords& o) const { return ops::reduce_all(astype(DType::kBool), reduction(o)); }
+Tensor Tensor::cumsum(std::optional<int> axis) const {
+  return axis ? ops::cumsum(summable(*this), *axis) : ops::cumsum(summable(flatten()), 0);
+}
 Tensor Tensor::argmax(std::optional<int> axis) const {
   return axis ? ops::argmax(*this, *axis) : ops::argmax(flatten(), 0);
 }

@@ -2,6 +2,8 @@
 // of functions.h or composed.h with these arguments by position. Names, order and defaults are TensorFlow's.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <string_view>
@@ -17,6 +19,24 @@ namespace lockstep::ops {
 
 #undef LOCKSTEP_REDUCE
 
+// The tensors that split() and unstack() return: const auto [mean, variance] = split(x, 2, {.axis = 1}), or parts<3>().
+// Throw InvalidArgument for another number of tensors.
+class Unpacked : public Tensors {
+ public:
+  Unpacked(Tensors tensors) : Tensors(std::move(tensors)) {}
+  template <std::size_t N>
+  std::array<Tensor, N> parts() const {
+    if (size() != N) throw_wrong_size(size(), N);
+    std::array<Tensor, N> out;
+    std::copy(begin(), end(), out.begin());
+    return out;
+  }
+  template <std::size_t I>
+  Tensor get() const {
+    return parts<2>()[I];
+  }
+};
+
 // Of functions of one axis: concat, stack, expand_dims, softmax, ...
 struct OneAxisKeywords {
   FieldNamesOnly names_only = {};
@@ -24,24 +44,24 @@ struct OneAxisKeywords {
 };
 inline Tensor concat(const Tensors& values, const OneAxisKeywords& keywords) { return concat(values, keywords.axis); }
 inline Tensor stack(const Tensors& values, const OneAxisKeywords& keywords) { return stack(values, keywords.axis); }
-inline Tensors unstack(const Tensor& x, const OneAxisKeywords& keywords) { return unstack(x, keywords.axis); }
+inline Unpacked unstack(const Tensor& x, const OneAxisKeywords& keywords) { return {unstack(x, keywords.axis)}; }
 inline Tensor expand_dims(const Tensor& x, const OneAxisKeywords& keywords) { return expand_dims(x, keywords.axis); }
-inline Tensors split(const Tensor& x, int num, const OneAxisKeywords& keywords = {}) {
-  return split(x, num, keywords.axis);
+inline Unpacked split(const Tensor& x, int num, const OneAxisKeywords& keywords = {}) {
+  return {split(x, num, keywords.axis)};
 }
 template <int = 0>
-Tensors split(const Tensor& x, const Ints& sizes, const OneAxisKeywords& keywords = {}) {
-  return split(x, sizes, keywords.axis);
+Unpacked split(const Tensor& x, const Ints& sizes, const OneAxisKeywords& keywords = {}) {
+  return {split(x, sizes, keywords.axis)};
 }
 struct SplitKeywords {
   FieldNamesOnly names_only = {};
   IntOrInts num_or_size_splits = {};
   int axis = 0;
 };
-inline Tensors split(const Tensor& x, const SplitKeywords& keywords) {
+inline Unpacked split(const Tensor& x, const SplitKeywords& keywords) {
   const IntOrInts& parts = keywords.num_or_size_splits;
-  return parts.is_one() ? split(x, static_cast<int>(parts[0]), keywords.axis)
-                        : split(x, static_cast<const Ints&>(parts), keywords.axis);
+  return {parts.is_one() ? split(x, static_cast<int>(parts[0]), keywords.axis)
+                         : split(x, static_cast<const Ints&>(parts), keywords.axis)};
 }
 
 // The axes by position: reduce_mean(x, 3, {.keepdims = true}).
@@ -325,6 +345,8 @@ LOCKSTEP_SEGMENTS(unsorted_segment_sum)
 LOCKSTEP_SEGMENTS(unsorted_segment_mean)
 LOCKSTEP_SEGMENTS(unsorted_segment_max)
 LOCKSTEP_SEGMENTS(unsorted_segment_min)
+LOCKSTEP_SEGMENTS(unsorted_segment_prod)
+LOCKSTEP_SEGMENTS(unsorted_segment_sqrt_n)
 #undef LOCKSTEP_SEGMENTS
 
 struct NormKeywords {
@@ -389,3 +411,10 @@ requires std::is_arithmetic_v<T> T sum(const std::vector<T>& values) {
 }
 
 }  // namespace lockstep
+
+template <>
+struct std::tuple_size<lockstep::ops::Unpacked> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, lockstep::ops::Unpacked> {
+  using type = lockstep::Tensor;
+};

@@ -34,6 +34,22 @@ Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
 Tensor operator~(const Tensor& x);
 
+// Lists of numbers: they take the dtype of the tensor, x + std::vector<float>{1, 2}.
+#define LOCKSTEP_LIST_OPERATOR(op)                                                                \
+  template <typename T>                                                                           \
+  requires std::is_arithmetic_v<T> Tensor operator op(const Tensor& a, const std::vector<T>& b) { \
+    return a op Tensor::from_vector(b).astype(a.dtype());                                         \
+  }                                                                                               \
+  template <typename T>                                                                           \
+  requires std::is_arithmetic_v<T> Tensor operator op(const std::vector<T>& a, const Tensor& b) { \
+    return Tensor::from_vector(a).astype(b.dtype()) op b;                                         \
+  }
+LOCKSTEP_LIST_OPERATOR(+)
+LOCKSTEP_LIST_OPERATOR(-)
+LOCKSTEP_LIST_OPERATOR(*)
+LOCKSTEP_LIST_OPERATOR(/)
+#undef LOCKSTEP_LIST_OPERATOR
+
 // Python's len() of a model's result: the number of parts of a list or a dict, or the first extent of a tensor.
 inline std::int64_t len(const Nested<Tensor>& structure) {
   return structure.is_leaf() ? len(structure.leaf()) : static_cast<std::int64_t>(structure.size());

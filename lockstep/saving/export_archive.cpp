@@ -1,12 +1,42 @@
 #include "lockstep/saving/export_archive.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/tracked_node_internal.h"
 
 namespace lockstep::saved_model {
+namespace {
+
+using Tree = std::shared_ptr<TrackedNode>;
+
+// The object tree of a part of a module, each object once.
+Tree tree_of(const train::TrackedNode& part, std::map<train::Identity, Tree>& known) {
+  Tree& tree = known[part.identity()];
+  if (tree) return tree;
+  tree = std::make_shared<TrackedNode>();
+  const Tree made = tree;
+  made->variable = part.variable();
+  if (made->variable) return made;
+  for (const auto& [name, child] : part.edges()) made->children.emplace_back(name, tree_of(child.node(), known));
+  const auto is_index = [](const auto& child) {
+    return child.first.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (!made->children.empty() && std::all_of(made->children.begin(), made->children.end(), is_index))
+    made->kind = TrackedNode::Kind::kList;
+  return made;
+}
+
+}  // namespace
+
+void ExportArchive::track(const Module& module) {
+  std::map<train::Identity, Tree> known;
+  const train::Tracked root(module);
+  for (const auto& child : tree_of(root.node(), known)->children) contents_.tracked.push_back(child);
+}
 
 void ExportArchive::track(const keras::LayerHandle& resource) {
   for (const VariablePtr& variable : resource.variables()) {
@@ -24,8 +54,10 @@ void ExportArchive::add(const std::string& name, ExportFunction function) {
   contents_.functions.push_back(std::move(function));
 }
 
-void ExportArchive::add_endpoint(const std::string& name, std::function<Structure(const Structure&)> fn,
+void ExportArchive::add_function(const std::string& name, std::function<Structure(const Structure&)> fn,
                                  Specs input_signature) {
+  if (input_signature.is_list() && input_signature.size() == 1)
+    input_signature = Specs(std::as_const(input_signature).items()[0]);
   if (input_signature.is_leaf() && input_signature.leaf().name.empty()) input_signature.leaf().name = "inputs";
   add(name, {.arguments = {{"inputs", std::move(input_signature)}},
              .call = [fn = std::move(fn)](const std::vector<Structure>& arguments, bool) { return fn(arguments[0]); }});
@@ -49,7 +81,7 @@ void ExportArchive::add_endpoint(const std::string& name, std::function<Structur
 void ExportArchive::track_and_add_endpoint(const std::string& name, const keras::LayerHandle& resource,
                                            Specs input_signature) {
   track(resource);
-  add_endpoint(
+  add_function(
       name, [resource](const Structure& inputs) { return resource(inputs, {.training = false}); },
       std::move(input_signature));
 }

@@ -9,10 +9,16 @@
 
 #include "lockstep/keras/models/model.h"
 #include "lockstep/saving/saved_model.h"
+#include "lockstep/train/module.h"
 
 namespace lockstep::saved_model {
 
 using lockstep::TensorSpec;
+
+struct EndpointKeywords {
+  FieldNamesOnly names_only = {};
+  Specs input_signature = {};
+};
 
 //   saved_model::ExportArchive archive;
 //   archive.track(model);
@@ -26,10 +32,21 @@ class ExportArchive {
  public:
   // Tracks the variables of a layer or a model; everything that endpoints use must be tracked.
   void track(const keras::LayerHandle& resource);
+  // Tracks the variables and modules of a tf.Module under the names of its attributes, which the loaded object has. A
+  // function of the module that is called, `@tf.function def __call__(self, x)`, is the endpoint "__call__".
+  void track(const Module& module);
 
   // A function of one argument, a tensor or a structure of tensors. Names of specs are the signature's input names; an
-  // empty one of a single spec is "inputs". Throws AlreadyExists for a second endpoint of that name.
-  void add_endpoint(const std::string& name, std::function<Structure(const Structure&)> fn, Specs input_signature);
+  // empty one of a single spec is "inputs". As in Keras a list of one spec, {TensorSpec(...)}, lists the argument.
+  // Throws AlreadyExists for a second endpoint of that name. Positional arguments are templates, because GCC would take
+  // {.input_signature = ...} for a list.
+  template <std::convertible_to<Specs> S = Specs>
+  void add_endpoint(const std::string& name, std::function<Structure(const Structure&)> fn, const S& input_signature) {
+    add_function(name, std::move(fn), input_signature);
+  }
+  void add_endpoint(const std::string& name, std::function<Structure(const Structure&)> fn, EndpointKeywords keywords) {
+    add_function(name, std::move(fn), std::move(keywords.input_signature));
+  }
   // Of several arguments, one spec for each. Throws InvalidArgument for specs without a name.
   void add_endpoint(const std::string& name, std::function<Structure(const std::vector<Structure>&)> fn,
                     std::vector<Specs> input_signature);
@@ -44,6 +61,7 @@ class ExportArchive {
 
  private:
   void add(const std::string& name, ExportFunction function);
+  void add_function(const std::string& name, std::function<Structure(const Structure&)> fn, Specs input_signature);
 
   Exportable contents_;
 };

@@ -56,6 +56,22 @@ Specs input_specs(const keras::Model& model) {
   });
 }
 
+// Inputs by the names of the signature: a dict has them, others are in order. `layer` is for errors.
+std::map<std::string, Tensor> feeds_of(const Signature& signature, const Structure& inputs, const std::string& layer) {
+  std::map<std::string, Tensor> feeds;
+  if (inputs.is_dict()) {
+    for (const auto& [name, value] : inputs.entries()) feeds[name] = value.leaf();
+  } else {
+    const Tensors values = inputs.flatten();
+    if (values.size() != signature.inputs().size()) {
+      throw_invalid_argument(fmt::format("{}: the signature '{}' takes {} inputs, {} given", layer, signature.name(),
+                                         signature.inputs().size(), values.size()));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) feeds[signature.inputs()[i].name] = values[i];
+  }
+  return feeds;
+}
+
 // A SavedModel's __call__ (or one of its signatures) with its variables.
 class LoadedLayer : public Layer {
  public:
@@ -101,18 +117,7 @@ class LoadedLayer : public Layer {
       return out;
     }
     const Signature& signature = loaded_.signatures(signature_);
-    std::map<std::string, Tensor> feeds;
-    if (inputs.is_dict()) {
-      for (const auto& [name, value] : inputs.entries()) feeds[name] = value.leaf();
-    } else {
-      const Tensors values = inputs.flatten();
-      if (values.size() != signature.inputs().size()) {
-        throw_invalid_argument(fmt::format("KerasLayer '{}': the signature '{}' takes {} inputs, {} given", name(),
-                                           signature_, signature.inputs().size(), values.size()));
-      }
-      for (std::size_t i = 0; i < values.size(); ++i) feeds[signature.inputs()[i].name] = values[i];
-    }
-    const std::map<std::string, Tensor> results = signature(feeds);
+    const std::map<std::string, Tensor> results = signature(feeds_of(signature, inputs, "KerasLayer '" + name() + "'"));
     if (!output_key_.empty()) {
       const auto found = results.find(output_key_);
       if (found != results.end()) return found->second;
@@ -131,6 +136,49 @@ class LoadedLayer : public Layer {
   LoadedModel loaded_;
   std::string signature_, output_key_;
   std::map<std::string, Structure> arguments_;
+};
+
+// A function or a signature of a SavedModel, with the model's variables.
+class EndpointLayer : public Layer {
+ public:
+  EndpointLayer(const std::string& filepath, layers::TFSMLayerOptions options)
+      : Layer("TFSMLayer", {.name = options.name, .trainable = options.trainable}),
+        loaded_(load(filepath)),
+        options_(std::move(options)) {
+    require(options_.call_endpoint);
+    if (!options_.call_training_endpoint.empty()) require(options_.call_training_endpoint);
+    const auto trained = loaded_.trainable_variables();
+    for (const VariablePtr& variable : loaded_.variables())
+      adopt_weight(variable, std::find(trained.begin(), trained.end(), variable) != trained.end());
+    set_built_in_constructor();
+    set_trainable(options_.trainable);
+  }
+  std::string class_name() const override { return "TFSMLayer"; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  bool casts_inputs() const override { return false; }
+
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    const bool training = context.training && !options_.call_training_endpoint.empty();
+    const std::string& endpoint = training ? options_.call_training_endpoint : options_.call_endpoint;
+    if (loaded_.has_function(endpoint)) return loaded_.call(endpoint, {inputs});
+    const Signature signature = loaded_.signatures(endpoint);
+    Structure::Dict out;
+    for (const auto& [name, value] : signature(feeds_of(signature, inputs, "TFSMLayer '" + this->name() + "'")))
+      out.emplace_back(name, Structure(value));
+    return Structure::dict(std::move(out));
+  }
+
+ private:
+  void require(const std::string& endpoint) const {
+    std::vector<std::string> known = loaded_.function_names();
+    for (const std::string& signature : loaded_.signature_names()) known.push_back(signature);
+    if (std::find(known.begin(), known.end(), endpoint) != known.end()) return;
+    throw_invalid_argument(fmt::format("TFSMLayer '{}': the SavedModel has no endpoint '{}'; its endpoints are: {}",
+                                       name(), endpoint, fmt::join(known, ", ")));
+  }
+
+  LoadedModel loaded_;
+  layers::TFSMLayerOptions options_;
 };
 
 }  // namespace
@@ -165,3 +213,11 @@ keras::LayerHandle KerasLayer(const std::string& path, KerasLayerOptions options
 }
 
 }  // namespace lockstep::saved_model
+
+namespace lockstep::layers {
+
+keras::LayerHandle TFSMLayer(const std::string& filepath, TFSMLayerOptions options) {
+  return keras::LayerHandle(std::make_shared<saved_model::EndpointLayer>(filepath, std::move(options)));
+}
+
+}  // namespace lockstep::layers

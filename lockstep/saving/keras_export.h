@@ -33,3 +33,18 @@ keras::LayerHandle KerasLayer(const LoadedModel& loaded, KerasLayerOptions optio
 keras::LayerHandle KerasLayer(const std::string& path, KerasLayerOptions options = {});
 
 }  // namespace lockstep::saved_model
+
+namespace lockstep::layers {
+
+struct TFSMLayerOptions {
+  std::string call_endpoint = "serve";      // a function of the loaded object, or a signature
+  std::string call_training_endpoint = {};  // called in training instead
+  bool trainable = true;
+  std::string name = {};
+};
+// keras.layers.TFSMLayer: an endpoint of a SavedModel as a layer. A signature returns a dict. Its weights are those
+// that the root of the SavedModel lists (Keras: those that the endpoint uses). Throws InvalidArgument, naming the
+// endpoints there are.
+keras::LayerHandle TFSMLayer(const std::string& filepath, TFSMLayerOptions options = {});
+
+}  // namespace lockstep::layers

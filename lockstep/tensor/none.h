@@ -15,7 +15,8 @@ namespace lockstep {
 struct NoneType {
   operator Tensor() const { return {}; }
   template <typename T>
-  requires(!std::same_as<T, Tensor> && std::constructible_from<T, std::nullopt_t>) operator T() const {
+  requires(!std::same_as<T, Tensor> && !internal::kIsNested<T> && std::constructible_from<T, std::nullopt_t>)
+  operator T() const {
     return T(std::nullopt);
   }
   // mask == ls::None in Python is `mask is None`.
@@ -23,5 +24,7 @@ struct NoneType {
   friend bool operator==(const Nested<Tensor>& x, NoneType) { return !x.defined(); }
 };
 inline constexpr NoneType None = {};
+inline bool operator==(const Tensor& x, std::nullopt_t) { return !x.defined(); }
+inline bool operator==(const Nested<Tensor>& x, std::nullopt_t) { return !x.defined(); }
 
 }  // namespace lockstep

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lockstep/base/dtype.h"
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/shape.h"
 #include "lockstep/formats/tensor_data.h"
 
@@ -79,6 +80,33 @@ class Leaves;
 class ShapeArg;
 class TensorRows;
 
+// Axes of the members of arrays: one, several in braces, or all.
+class ArrayAxes {
+ public:
+  ArrayAxes(std::nullopt_t = std::nullopt) {}
+  ArrayAxes(std::optional<int> axis) {
+    if (axis) axes_ = std::vector<std::int64_t>{*axis};
+  }
+  ArrayAxes(int axis) : axes_(std::vector<std::int64_t>{axis}) {}
+  ArrayAxes(std::initializer_list<std::int64_t> axes) : axes_(std::vector<std::int64_t>(axes)) {}
+  const std::optional<std::vector<std::int64_t>>& axes() const { return axes_; }  // none: all
+
+ private:
+  std::optional<std::vector<std::int64_t>> axes_;
+};
+struct ArrayKeywords {
+  FieldNamesOnly names_only = {};
+  ArrayAxes axis = {};
+  bool keepdims = false;
+};
+// By keywords, and by position. The latter is a template, because GCC would take {.axis = 1} for a list.
+#define LOCKSTEP_ARRAY_REDUCTION(function)                      \
+  Tensor function(const ArrayKeywords& keywords = {}) const;    \
+  template <std::convertible_to<ArrayAxes> A = ArrayAxes>       \
+  Tensor function(const A& axis, bool keepdims = false) const { \
+    return function(ArrayKeywords{{}, axis, keepdims});         \
+  }
+
 // A cheap handle; copies share the same memory. Its content is one of
 //   - a dense value (a LibTorch tensor; data layout is TensorFlow's, e.g. NHWC),
 //   - byte strings (dtype kString),
@@ -89,6 +117,7 @@ class TensorRows;
 class Tensor {
  public:
   Tensor() = default;  // undefined: "no tensor", e.g. an absent mask
+  Tensor(std::nullopt_t) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
   Tensor& operator=(const Tensor&) & = default;
@@ -104,6 +133,9 @@ class Tensor {
   // tf.constant of a list: {1, 2} is int32 (int64 of 64-bit integers), {1.5, 2} float32, {true, false} bool, {"a"} a
   // string tensor; or of the given dtype. Throws InvalidArgument for lists of different lengths.
   Tensor(std::initializer_list<Values> values, DType dtype = DType::kInvalid);
+  // np.array of a list of numbers, with the dtype of its elements.
+  template <typename T>
+  requires std::is_arithmetic_v<T> Tensor(const std::vector<T>& values) : Tensor(from_vector(values)) {}
 
   // Dense values. Throw InvalidArgument when the number of elements does not fit the shape.
   template <typename T>
@@ -167,11 +199,24 @@ class Tensor {
   Tensor ravel() const { return flatten(); }
   Tensor copy() const { return *this; }
   Tensor transpose() const;
-  Tensor sum(std::optional<int> axis = std::nullopt) const;
-  Tensor mean(std::optional<int> axis = std::nullopt) const;
-  Tensor std(std::optional<int> axis = std::nullopt) const;
-  Tensor max(std::optional<int> axis = std::nullopt) const;
-  Tensor min(std::optional<int> axis = std::nullopt) const;
+  Tensor transpose(std::initializer_list<std::int64_t> axes) const;
+  Tensor swapaxes(int a, int b) const;
+  Tensor squeeze(std::optional<int> axis = std::nullopt) const;
+  Tensor repeat(std::int64_t repeats, std::optional<int> axis = std::nullopt) const;
+  Tensor clip(Number min, Number max) const;
+  Tensor round(int decimals = 0) const;
+  Tensor cumsum(std::optional<int> axis = std::nullopt) const;
+  Tensor dot(const Tensor& other) const;
+  // x.sum(), x.sum(0), x.sum({0, 1}), x.sum({.axis = 0, .keepdims = true}).
+  LOCKSTEP_ARRAY_REDUCTION(sum)
+  LOCKSTEP_ARRAY_REDUCTION(prod)
+  LOCKSTEP_ARRAY_REDUCTION(mean)
+  LOCKSTEP_ARRAY_REDUCTION(std)
+  LOCKSTEP_ARRAY_REDUCTION(var)
+  LOCKSTEP_ARRAY_REDUCTION(max)
+  LOCKSTEP_ARRAY_REDUCTION(min)
+  LOCKSTEP_ARRAY_REDUCTION(any)
+  LOCKSTEP_ARRAY_REDUCTION(all)
   Tensor argmax(std::optional<int> axis = std::nullopt) const;
   Tensor argmin(std::optional<int> axis = std::nullopt) const;
   // "tf.Tensor([1. 2.], shape=(2,), dtype=float32)", as TensorFlow prints it.
@@ -297,6 +342,10 @@ class TensorRows {
 std::int64_t len(const Tensor& tensor);
 template <typename T>
 requires(!std::is_convertible_v<const T&, Tensor>) std::int64_t len(const T& items) {
+  return static_cast<std::int64_t>(items.size());
+}
+template <typename T>
+requires std::is_arithmetic_v<T> std::int64_t len(const std::vector<T>& items) {
   return static_cast<std::int64_t>(items.size());
 }
 

@@ -494,6 +494,10 @@ def connectionist():
     for collapse in (False, True):
         out.update(parts(f"loss_{collapse}", R.CTCLoss(inputs=x, **labels, sequence_length=lengths, preprocess_collapse_repeated=collapse)))
     out.update(parts("short", R.CTCLoss(inputs=x, **labels, sequence_length=[9, 1, 7], ignore_longer_outputs_than_inputs=True)))
+    for merge in (False, True):
+        for ignore in (False, True):
+            out.update(parts(f"repeated_{merge}_{ignore}", R.CTCLoss(inputs=x, labels_indices=int64([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0]]), labels_values=[1, 1, 2, 0, 0, 1],
+                                                                      sequence_length=[7, 2, 3], ctc_merge_repeated=merge, ignore_longer_outputs_than_inputs=ignore)))
     return out
 
 

@@ -1,4 +1,5 @@
 #include "lockstep/keras/constraints/constraints.h"
+#include "lockstep/keras/backend.h"
 
 #include <algorithm>
 
@@ -8,7 +9,7 @@
 namespace lockstep::constraints {
 namespace {
 
-constexpr double kEpsilon = 1e-7;
+using keras::backend::epsilon;
 
 Tensor norms(const Tensor& w, const Axes& axis) {
   return ops::sqrt(ops::reduce_sum(ops::square(w), ops::Ints(axis), true));
@@ -66,7 +67,7 @@ class MaxNormConstraint : public Constraint {
   std::string class_name() const override { return "MaxNorm"; }
   Tensor operator()(const Tensor& w) const override {
     const Tensor norm = norms(w, options_.axis);
-    return w * (ops::clip_by_value(norm, 0.0, options_.max_value) / (norm + kEpsilon));
+    return w * (ops::clip_by_value(norm, 0.0, options_.max_value) / (norm + epsilon()));
   }
   bool is_per_row(int rank) const override { return leaves_rows_apart(options_.axis, rank); }
   Json get_config() const override { return keras::with_fields({}, options_); }
@@ -84,7 +85,7 @@ class MinMaxNormConstraint : public Constraint {
     const double rate = options_.rate;
     const Tensor desired =
         ops::clip_by_value(norm, options_.min_value, options_.max_value) * rate + norm * (1.0 - rate);
-    return w * (desired / (norm + kEpsilon));
+    return w * (desired / (norm + epsilon()));
   }
   bool is_per_row(int rank) const override { return leaves_rows_apart(options_.axis, rank); }
   Json get_config() const override { return keras::with_fields({}, options_); }
@@ -105,7 +106,7 @@ class UnitNormConstraint : public Constraint {
  public:
   explicit UnitNormConstraint(UnitNormOptions options) : options_(std::move(options)) {}
   std::string class_name() const override { return "UnitNorm"; }
-  Tensor operator()(const Tensor& w) const override { return w / (norms(w, options_.axis) + kEpsilon); }
+  Tensor operator()(const Tensor& w) const override { return w / (norms(w, options_.axis) + epsilon()); }
   bool is_per_row(int rank) const override { return leaves_rows_apart(options_.axis, rank); }
   Json get_config() const override { return keras::with_fields({}, options_); }
 

@@ -158,6 +158,7 @@ Structure Layer::call_with(const std::vector<Structure>& positional, const CallO
   tensors("value", options.value);
   tensors("key", options.key);
   tensors("initial_state", options.initial_state);
+  tensors("states", options.states);
   tensors("mask", options.mask);
   tensors("query_mask", options.query_mask);
   tensors("value_mask", options.value_mask);

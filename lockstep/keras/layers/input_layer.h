@@ -20,12 +20,21 @@ class DTypeName : public std::string {
   DTypeName(DType dtype) : std::string(dtype_name(dtype)) {}
 };
 
+// A name, or None for one that is made up.
+class OptionalName : public std::string {
+ public:
+  OptionalName() = default;
+  OptionalName(std::nullopt_t) {}
+  template <std::convertible_to<std::string_view> T>
+  OptionalName(const T& name) : std::string(std::string_view(name)) {}
+};
+
 struct InputOptions {
   std::optional<std::int64_t> batch_size = std::nullopt;
   DTypeName dtype = {};  // default: the policy's compute dtype
   bool sparse = false;
   bool ragged = false;
-  std::string name = {};
+  OptionalName name = {};
   bool optional = false;
 };
 
@@ -71,7 +80,7 @@ struct InputKeywords {
   std::optional<std::int64_t> batch_size = std::nullopt;
   keras::DTypeName dtype = {};
   Shape batch_shape = Shape::unknown_rank();  // with the batch axis, in the place of shape and batch_size
-  std::string name = {};
+  keras::OptionalName name = {};
 };
 Tensor Input(const InputKeywords& keywords);
 // The same from a shape with its batch axis.

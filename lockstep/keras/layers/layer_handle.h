@@ -33,6 +33,7 @@ struct CallOptions {
   Structure inputs = {};                    // where they are not given by position
   Tensor query = {}, value = {}, key = {};  // attention layers
   Structure initial_state = {};             // recurrent layers
+  Structure states = {};                    // their cells
   Structure mask = {};
   Tensor query_mask = {}, value_mask = {}, key_mask = {};  // multi-head attention
   Tensor attention_mask = {};

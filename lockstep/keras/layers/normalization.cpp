@@ -1,4 +1,5 @@
 #include "lockstep/keras/layers/normalization.h"
+#include "lockstep/keras/backend.h"
 
 #include <algorithm>
 
@@ -228,7 +229,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
       total = replica->all_reduce(distribute::ReduceOp::kSum, total);
       sum = replica->all_reduce(distribute::ReduceOp::kSum, sum);
     }
-    const double tiny = mask.defined() ? 1e-7 : 0.0;
+    const double tiny = mask.defined() ? backend::epsilon() : 0.0;
     const Tensor mean = sum / (total + tiny);
     const Tensor centered = x - ops::reshape(mean, channel_shape(x));
     Tensor squares = ops::reduce_sum(ops::square(centered) * weight, axes);

@@ -1,4 +1,5 @@
 #include "lockstep/keras/layers/preprocessing.h"
+#include "lockstep/keras/backend.h"
 
 #include <algorithm>
 #include <utility>
@@ -160,7 +161,7 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
   }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor x = ops::cast(inputs, compute_dtype());
-    const Tensor center = mean(), deviation = ops::maximum(ops::sqrt(variance()), 1e-7);
+    const Tensor center = mean(), deviation = ops::maximum(ops::sqrt(variance()), backend::epsilon());
     return options_.invert ? center + x * deviation : (x - center) / deviation;
   }
   Tensor mean() const override { return broadcast(mean_, given_mean_); }

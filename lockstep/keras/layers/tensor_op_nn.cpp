@@ -6,13 +6,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/activations.h"
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/layers/tensor_op_rows_internal.h"
 #include "lockstep/keras/losses/losses.h"
 
 namespace lockstep::keras::tensor_ops {
 namespace {
-
-constexpr double kEpsilon = 1e-7;  // keras.config.epsilon()
 
 struct WithNumber {
   const char* class_name;
@@ -23,7 +22,7 @@ struct WithNumber {
 
 double epsilon_of(const Json& config) {
   const Json given = get(config, "epsilon");
-  return given.is_null() ? kEpsilon : given.get<double>();
+  return given.is_null() ? backend::epsilon() : given.get<double>();
 }
 
 // With its logits: Keras computes the losses of what sigmoid and softmax give from what these were given.

@@ -2,13 +2,15 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/losses/losses.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::losses {
 namespace {
 
-constexpr double kEpsilon = 1e-7;
+using keras::backend::epsilon;
+
 constexpr double kLog2 = 0.69314718055994530942;
 
 struct Operands {
@@ -23,7 +25,7 @@ Operands operands(const Tensor& y_true, const Tensor& y_pred) {
 
 Tensor mean_last(const Tensor& x) { return ops::reduce_mean(x, ops::Ints{-1}); }
 Tensor sum_last(const Tensor& x) { return ops::reduce_sum(x, ops::Ints{-1}); }
-Tensor clip_probability(const Tensor& p) { return ops::clip_by_value(p, kEpsilon, 1.0 - kEpsilon); }
+Tensor clip_probability(const Tensor& p) { return ops::clip_by_value(p, epsilon(), 1.0 - epsilon()); }
 
 // 0 and 1 become -1 and 1, if nothing else occurs in the whole batch.
 Tensor hinge_labels(const Tensor& y) {
@@ -52,12 +54,12 @@ Tensor mean_absolute_error(const Tensor& y_true, const Tensor& y_pred) {
 
 Tensor mean_absolute_percentage_error(const Tensor& y_true, const Tensor& y_pred) {
   const auto [y, p] = operands(y_true, y_pred);
-  return mean_last(ops::abs((y - p) / ops::maximum(ops::abs(y), kEpsilon))) * 100.0;
+  return mean_last(ops::abs((y - p) / ops::maximum(ops::abs(y), epsilon()))) * 100.0;
 }
 
 Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred) {
   const auto [y, p] = operands(y_true, y_pred);
-  const auto log_of = [](const Tensor& x) { return ops::log(ops::maximum(x, kEpsilon) + 1.0); };
+  const auto log_of = [](const Tensor& x) { return ops::log(ops::maximum(x, epsilon()) + 1.0); };
   return mean_last(ops::square(log_of(p) - log_of(y)));
 }
 
@@ -99,13 +101,13 @@ Tensor categorical_hinge(const Tensor& y_true, const Tensor& y_pred) {
 
 Tensor kl_divergence(const Tensor& y_true, const Tensor& y_pred) {
   const auto [y_raw, p_raw] = operands(y_true, y_pred);
-  const Tensor y = ops::clip_by_value(y_raw, kEpsilon, 1.0), p = ops::clip_by_value(p_raw, kEpsilon, 1.0);
+  const Tensor y = ops::clip_by_value(y_raw, epsilon(), 1.0), p = ops::clip_by_value(p_raw, epsilon(), 1.0);
   return sum_last(y * ops::log(y / p));
 }
 
 Tensor poisson(const Tensor& y_true, const Tensor& y_pred) {
   const auto [y, p] = operands(y_true, y_pred);
-  return mean_last(p - y * ops::log(p + kEpsilon));
+  return mean_last(p - y * ops::log(p + epsilon()));
 }
 
 Tensor elementwise_binary_crossentropy(const Tensor& y, const Tensor& y_pred, bool from_logits) {
@@ -220,7 +222,7 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
 Tensor dice(const Tensor& y_true, const Tensor& y_pred, const std::optional<std::vector<std::int64_t>>& axis) {
   const Tensor y = ops::cast(y_true, y_pred.dtype());
   const Tensor intersection = ops::reduce_sum(y * y_pred, axis);
-  const Tensor sizes = ops::reduce_sum(y, axis) + ops::reduce_sum(y_pred, axis) + kEpsilon;
+  const Tensor sizes = ops::reduce_sum(y, axis) + ops::reduce_sum(y_pred, axis) + epsilon();
   return 1.0 - intersection * 2.0 / sizes;
 }
 
@@ -231,7 +233,7 @@ Tensor tversky(const Tensor& y_true, const Tensor& y_pred, double alpha, double 
   const Tensor false_positives = ops::reduce_sum((1.0 - y) * y_pred, axis);
   const Tensor false_negatives = ops::reduce_sum(y * (1.0 - y_pred), axis);
   // Keras's alpha weighs false negatives and its beta false positives, contrary to its documentation.
-  return 1.0 - hits / (hits + false_negatives * alpha + false_positives * beta + kEpsilon);
+  return 1.0 - hits / (hits + false_negatives * alpha + false_positives * beta + epsilon());
 }
 
 // Sun et al., "Circle loss", CVPR 2020, over all pairs of the batch; y_pred holds unit vectors.

@@ -4,14 +4,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/fields_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::losses {
 namespace {
-
-constexpr double kCountEpsilon = 1e-7;
 
 // Keras computes losses in floatx; the logits of a softmax or sigmoid are converted too.
 Tensor to_float32(const Tensor& y_pred) {
@@ -110,7 +109,7 @@ Reduced Loss::reduce(const Tensor& y_true, const Tensor& y_pred, const Tensor& s
   // the number of valid ones where mask and values have one shape.
   parts.denominator = count_of(values);
   if (counted.defined()) {
-    parts.denominator = parts.denominator * (ops::reduce_sum(counted) + kCountEpsilon) / count_of(counted);
+    parts.denominator = parts.denominator * (ops::reduce_sum(counted) + keras::backend::epsilon()) / count_of(counted);
   }
   return parts;
 }

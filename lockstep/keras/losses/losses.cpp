@@ -390,6 +390,11 @@ LossPtr get(const LossArg& identifier) {
   return classes().get(identifier);
 }
 
-Json serialize(const LossPtr& loss) { return classes().serialize(loss, loss ? loss->Loss::get_config() : Json()); }
+Json serialize(const LossPtr& loss) {
+  // Keras's own functions; registered ones name themselves.
+  if (loss && is_function(*loss) && loss->class_name() != "function" && find_function(loss->name()))
+    return keras::serialize_object("builtins", "function", loss->name(), true, typeid(*loss), Json());
+  return classes().serialize(loss, loss ? loss->Loss::get_config() : Json());
+}
 
 }  // namespace lockstep::losses

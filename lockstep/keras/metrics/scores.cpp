@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
 #include "lockstep/keras/naming_internal.h"
@@ -12,7 +13,7 @@
 namespace lockstep::metrics {
 namespace {
 
-constexpr float kEpsilon = 1e-7f;
+float epsilon() { return static_cast<float>(keras::backend::epsilon()); }
 
 void add_to(const VariablePtr& variable, const std::vector<double>& values) {
   variable->assign_add(Tensor::from_vector(std::vector<float>(values.begin(), values.end()), variable->shape()));
@@ -88,12 +89,12 @@ class FBetaMetric : public Metric {
     std::vector<float> scores;
     float weight_sum = 0, sum = 0, weighted = 0;
     for (std::size_t i = 0; i < tp.size(); ++i) {
-      const float precision = tp[i] / (tp[i] + fp[i] + kEpsilon), recall = tp[i] / (tp[i] + fn[i] + kEpsilon);
-      scores.push_back(precision * recall / (beta_2 * precision + recall + kEpsilon) * (1.0f + beta_2));
+      const float precision = tp[i] / (tp[i] + fp[i] + epsilon()), recall = tp[i] / (tp[i] + fn[i] + epsilon());
+      scores.push_back(precision * recall / (beta_2 * precision + recall + epsilon()) * (1.0f + beta_2));
       sum += scores.back();
       weight_sum += weights[i];
     }
-    for (std::size_t i = 0; i < tp.size(); ++i) weighted += scores[i] * (weights[i] / (weight_sum + kEpsilon));
+    for (std::size_t i = 0; i < tp.size(); ++i) weighted += scores[i] * (weights[i] / (weight_sum + epsilon()));
     if (options_.average == "weighted") return Tensor::scalar(weighted);
     if (options_.average == "macro") return Tensor::scalar(sum / static_cast<float>(scores.size()));
     return options_.average == "micro" ? Tensor::scalar(scores[0]) : Tensor::from_vector(scores);
@@ -177,7 +178,7 @@ class IoUMetric : public Metric {
         column += m[i * n + id];
       }
       const float hits = m[id * n + id], all = row + column - hits;
-      sum += hits / (all + kEpsilon);
+      sum += hits / (all + epsilon());
       valid += all > 0 ? 1.0f : 0.0f;
     }
     return Tensor::scalar(valid == 0 ? 0.0f : sum / valid);

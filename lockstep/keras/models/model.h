@@ -318,6 +318,9 @@ class Model {
   std::vector<std::string> metrics_names() const;  // "loss", "compile_metrics", those of layers
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
+  // The arguments of compile as files contain them; an empty object before it.
+  Json get_compile_config() const { return trainer().get_compile_config(); }
+  void compile_from_config(const Json& config) const { trainer().compile_from_config(config); }
   // self.loss(y, y_pred) of custom steps: the loss that compile() was given. Throws FailedPrecondition where it was
   // given none, or several.
   Tensor loss(const Tensor& y, const Tensor& y_pred, const Tensor& sample_weight = {}) const;
