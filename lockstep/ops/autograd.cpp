@@ -13,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/allocation_failure_internal.h"
+#include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/library_threads_internal.h"
 
 #include "lockstep/ops/parallel_internal.h"
@@ -56,7 +57,7 @@ Tensor make_leaf(const Tensor& value) {
 
 void require_grad(const Tensor& value) { at::Tensor(aten(value)).requires_grad_(true); }
 
-Tensor detach(const Tensor& value) { return value.dtype() == DType::kString ? value : wrap(aten(value).detach()); }
+Tensor detach(const Tensor& value) { return value.dtype() == DType::kString ? value : wrap(dense(value).detach()); }
 
 bool requires_grad(const Tensor& value) {
   return value.is_value() && value.dtype() != DType::kString && aten(value).requires_grad();

@@ -201,6 +201,7 @@ TEST(Contract, ListsHoldWhatTheCallDeclares) {
             std::string::npos);
   message_of("TensorListReserve", {ints32({-7}), zero}, floats);
   message_of("TensorListSplit", {Tensor::zeros(Shape{4}), ints32({}), ints64({2, INT64_MAX})}, floats);
+  message_of("RandomShuffle", {list}, {});
 }
 
 // Expected values are TensorFlow's: the least number of the dtype where a segment is empty.
