@@ -25,17 +25,17 @@ namespace lockstep {
 // Throws InvalidArgument: "<found> was given where <wanted> is needed".
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
-class ArrayAxes;
 class Leaves;
 class Shape;
 class ShapePart;
 class Tensor;
 class Values;
-struct ArrayKeywords;
 struct Range;
 namespace ops {
+class Axes;
+struct AxisKeywords;
 struct SliceSpec;
-}
+}  // namespace ops
 template <typename T>
 class Nested;
 
@@ -76,15 +76,15 @@ concept DictOf = requires {
 
 }  // namespace internal
 
-// A reduction of arrays, of a leaf that is a tensor: see ArrayKeywords.
-#define LOCKSTEP_NESTED_REDUCTION(function)                                            \
-  template <typename A = ArrayAxes>                                                    \
-  T function(const A& axis) const requires std::is_same_v<T, Tensor> {                 \
-    return leaf().function(axis);                                                      \
-  }                                                                                    \
-  T function(const ArrayKeywords& keywords) const requires std::is_same_v<T, Tensor> { \
-    return leaf().function(keywords);                                                  \
-  }                                                                                    \
+// A reduction of arrays, of a leaf that is a tensor: see tensor/axes.h.
+#define LOCKSTEP_NESTED_REDUCTION(function)                                                \
+  template <typename A = ops::Axes>                                                        \
+  T function(const A& axis) const requires std::is_same_v<T, Tensor> {                     \
+    return leaf().function(axis);                                                          \
+  }                                                                                        \
+  T function(const ops::AxisKeywords& keywords) const requires std::is_same_v<T, Tensor> { \
+    return leaf().function(keywords);                                                      \
+  }                                                                                        \
   T function() const requires std::is_same_v<T, Tensor> { return leaf().function(); }
 
 // A leaf, a list of structures, or a dict of structures that keeps the order of insertion. flatten()
@@ -174,6 +174,7 @@ class Nested {
   LOCKSTEP_NESTED_REDUCTION(var)
   LOCKSTEP_NESTED_REDUCTION(max)
   LOCKSTEP_NESTED_REDUCTION(min)
+#undef LOCKSTEP_NESTED_REDUCTION
   T astype(DTypeLike dtype) const requires std::is_same_v<T, Tensor> { return leaf().astype(dtype); }
   // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
   T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }

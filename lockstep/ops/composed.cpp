@@ -14,6 +14,7 @@
 #include "lockstep/ops/keywords.h"
 #include "lockstep/ops/linear_algebra.h"
 #include "lockstep/ops/number_internal.h"
+#include "lockstep/ops/number_range_internal.h"
 #include "lockstep/ops/operators.h"
 
 namespace lockstep::ops {
@@ -24,40 +25,17 @@ Tensor scalar_of(Number number, bool integer) {
                  : Tensor::scalar(number.value(), DType::kFloat32);
 }
 
-// Limits of a dtype, and the bits of its integers or of the significands of floating numbers.
-struct Range {
-  double low, high;
-  int bits;
-};
-
-Range range_of(DType dtype) {
-  const auto of = []<typename T>(T) {
-    using Limits = std::numeric_limits<T>;
-    return Range{static_cast<double>(Limits::lowest()), static_cast<double>(Limits::max()), Limits::digits};
-  };
-  switch (dtype) {
-    case DType::kBool: return {0, 1, 1};
-    case DType::kInt8: return of(std::int8_t{});
-    case DType::kInt16: return of(std::int16_t{});
-    case DType::kInt32: return of(std::int32_t{});
-    case DType::kInt64: return of(std::int64_t{});
-    case DType::kUInt8: return of(std::uint8_t{});
-    case DType::kUInt16: return of(std::uint16_t{});
-    case DType::kUInt32: return of(std::uint32_t{});
-    case DType::kUInt64: return of(std::uint64_t{});
-    case DType::kFloat16: return {-65504, 65504, 11};
-    case DType::kBFloat16: return {-0x1.FEp127, 0x1.FEp127, 8};
-    case DType::kFloat32: return of(float{});
-    case DType::kFloat64: return of(double{});
-    default: throw_invalid_argument(fmt::format("saturate_cast: {} is not supported", dtype_name(dtype)));
-  }
+NumberRange range_of(DType dtype) {
+  const auto range = number_range(dtype);
+  if (!range) throw_invalid_argument(fmt::format("saturate_cast: {} is not supported", dtype_name(dtype)));
+  return *range;
 }
 
 }  // namespace
 
 Tensor saturate_cast(const Tensor& value, DTypeLike dtype) {
   if (value.dtype() == dtype) return value;
-  const Range from = range_of(value.dtype()), to = range_of(dtype);
+  const NumberRange from = range_of(value.dtype()), to = range_of(dtype);
   const bool exact = is_floating(dtype) || !is_floating(value.dtype()) || to.bits <= from.bits;
   const double high = exact ? to.high : std::ldexp(1.0, to.bits) - std::ldexp(1.0, to.bits - from.bits);
   Tensor out = value;

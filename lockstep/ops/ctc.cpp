@@ -291,7 +291,7 @@ Tensors ctc_loss(const Call& call) {
     for (std::size_t i = 1; merge && i < labels[b].size(); ++i) needed += labels[b][i] == labels[b][i - 1];
     endless.push_back(count <= lengths[b] && needed > lengths[b] ? 1 : 0);
     targets.insert(targets.end(), labels[b].begin(), labels[b].end());
-    counts.push_back(static_cast<std::int64_t>(labels[b].size()));
+    counts.push_back(count);
   }
   const auto loss_of = [&](const at::Tensor& logits) {
     if (!merge) return loss_of_each_step(at::log_softmax(logits, 2), lengths, labels);

@@ -18,12 +18,12 @@
 
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/tensor/axes.h"
 #include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::ops {
 
-using Ints = std::vector<std::int64_t>;
 // A number, or several in braces.
 class IntOrInts : public Ints {
  public:
@@ -36,22 +36,6 @@ class IntOrInts : public Ints {
 
  private:
   bool is_one_ = false;
-};
-// Which axes to reduce: 0, {0, 1}, Ints; nullopt: all of them.
-class Axes : public std::optional<Ints> {
- public:
-  Axes(std::nullopt_t = std::nullopt) {}
-  Axes(int axis) : std::optional<Ints>(Ints{axis}) {}
-  Axes(std::initializer_list<std::int64_t> axes) : std::optional<Ints>(Ints(axes)) {}
-  Axes(Ints axes) : std::optional<Ints>(std::move(axes)) {}
-  Axes(std::optional<Ints> axes) : std::optional<Ints>(std::move(axes)) {}
-};
-
-// The keyword arguments of reductions: reduce_sum(x, {.axis = 1, .keepdims = true}).
-struct AxisKeywords {
-  FieldNamesOnly names_only = {};
-  Axes axis = std::nullopt;
-  bool keepdims = false;
 };
 // A reduction by keywords, and by position. The latter is a template, because GCC would take {.axis = 1} for a list.
 #define LOCKSTEP_REDUCE(function)                                                       \

@@ -345,7 +345,6 @@ Tensor Tensor::dot(const Tensor& other) const {
 }
 
 namespace {
-ops::AxisKeywords reduction(const ArrayKeywords& o) { return {{}, ops::Axes(o.axis.axes()), o.keepdims}; }
 // Integers as NumPy adds them.
 Tensor summable(const Tensor& x) {
   const bool whole = !is_floating(x.dtype()) && !is_complex(x.dtype());
@@ -357,15 +356,15 @@ Tensor real(const Tensor& x) {
 }
 }  // namespace
 
-Tensor Tensor::sum(const ArrayKeywords& o) const { return ops::reduce_sum(summable(*this), reduction(o)); }
-Tensor Tensor::prod(const ArrayKeywords& o) const { return ops::reduce_prod(summable(*this), reduction(o)); }
-Tensor Tensor::mean(const ArrayKeywords& o) const { return ops::reduce_mean(real(*this), reduction(o)); }
-Tensor Tensor::std(const ArrayKeywords& o) const { return ops::reduce_std(real(*this), reduction(o)); }
-Tensor Tensor::var(const ArrayKeywords& o) const { return ops::reduce_variance(real(*this), reduction(o)); }
-Tensor Tensor::max(const ArrayKeywords& o) const { return ops::reduce_max(*this, reduction(o)); }
-Tensor Tensor::min(const ArrayKeywords& o) const { return ops::reduce_min(*this, reduction(o)); }
-Tensor Tensor::any(const ArrayKeywords& o) const { return ops::reduce_any(astype(DType::kBool), reduction(o)); }
-Tensor Tensor::all(const ArrayKeywords& o) const { return ops::reduce_all(astype(DType::kBool), reduction(o)); }
+Tensor Tensor::sum(const ops::AxisKeywords& o) const { return ops::reduce_sum(summable(*this), o); }
+Tensor Tensor::prod(const ops::AxisKeywords& o) const { return ops::reduce_prod(summable(*this), o); }
+Tensor Tensor::mean(const ops::AxisKeywords& o) const { return ops::reduce_mean(real(*this), o); }
+Tensor Tensor::std(const ops::AxisKeywords& o) const { return ops::reduce_std(real(*this), o); }
+Tensor Tensor::var(const ops::AxisKeywords& o) const { return ops::reduce_variance(real(*this), o); }
+Tensor Tensor::max(const ops::AxisKeywords& o) const { return ops::reduce_max(*this, o); }
+Tensor Tensor::min(const ops::AxisKeywords& o) const { return ops::reduce_min(*this, o); }
+Tensor Tensor::any(const ops::AxisKeywords& o) const { return ops::reduce_any(astype(DType::kBool), o); }
+Tensor Tensor::all(const ops::AxisKeywords& o) const { return ops::reduce_all(astype(DType::kBool), o); }
 Tensor Tensor::cumsum(std::optional<int> axis) const {
   return axis ? ops::cumsum(summable(*this), *axis) : ops::cumsum(summable(flatten()), 0);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/variants_internal.h"
 
@@ -173,12 +174,10 @@ Tensors rows_of(const Tensor& x) {
 }
 Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t count) {
   if (x.dtype() != DType::kString) return wrap(dense(x).slice(0, begin, begin + count));
-  Ints shape = x.shape().dims();
-  shape[0] = 1;
-  const auto width = static_cast<std::ptrdiff_t>(element_count(shape)), first = begin * width;
-  shape[0] = count;
-  const auto values = x.string_values().begin();
-  return Tensor::strings({values + first, values + first + count * width}, Shape(shape));
+  Ints from(static_cast<std::size_t>(x.rank()), 0), size(from.size(), -1);
+  from[0] = begin;
+  size[0] = count;
+  return call1("Slice", {x, Tensor::from_vector(from), Tensor::from_vector(size)});
 }
 Tensors from_tensor(const Call& call) {
   Shape shape(Ints(call.input(0).shape().dims().begin() + std::min(1, call.input(0).rank()),

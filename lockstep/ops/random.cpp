@@ -191,8 +191,7 @@ at::Tensor unsigned_vector(std::initializer_list<std::uint64_t> values) {
 // As TensorFlow counts them: a tensor of one row, one element or none is not shuffled, and no numbers are drawn for it.
 std::int64_t rows_to_shuffle(const Tensor& x) { return x.rank() == 0 || *x.shape().num_elements() < 2 ? 1 : x.dim(0); }
 Tensors reordered_rows(const Tensor& x, const Ints& order) {
-  const Tensor places = wrap(at::tensor(at::IntArrayRef(order), at::kLong));
-  return {call1("GatherV2", {x, places, Tensor::scalar<std::int32_t>(0)})};
+  return {call1("GatherV2", {x, Tensor::from_vector(order), Tensor::scalar<std::int32_t>(0)})};
 }
 
 // TensorFlow gives it no gradient.

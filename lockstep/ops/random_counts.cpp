@@ -3,9 +3,9 @@
 // (1993).
 #pragma GCC optimize("fp-contract=off")
 #include <cmath>
-#include <limits>
 
 #include "lockstep/ops/graph_rows_internal.h"
+#include "lockstep/ops/number_range_internal.h"
 #include "lockstep/ops/random_draws_internal.h"
 
 namespace lockstep::ops {
@@ -101,16 +101,6 @@ double binomial(const PhiloxState& state, std::int64_t element, double count, do
   return p > 0.5 ? count - draw_binomial(state, element, count, 1 - p) : draw_binomial(state, element, count, p);
 }
 
-double largest(DType dtype) {
-  switch (dtype) {
-    case DType::kInt32: return std::numeric_limits<std::int32_t>::max();
-    case DType::kInt64: return static_cast<double>(std::numeric_limits<std::int64_t>::max());
-    case DType::kFloat16: return 65504;
-    case DType::kFloat32: return static_cast<double>(std::numeric_limits<float>::max());
-    default: return std::numeric_limits<double>::max();
-  }
-}
-
 }  // namespace
 
 at::Tensor draw_random_poisson(const PhiloxState& state, const Ints& shape, const at::Tensor& given, DType dtype) {
@@ -124,8 +114,8 @@ at::Tensor draw_random_poisson(const PhiloxState& state, const Ints& shape, cons
   const std::int64_t count = rates.numel(), each = count == 0 ? 0 : total / count;
   for (std::int64_t r = 0; r < count; ++r) {
     for (std::int64_t s = 0; s < each; ++s) {
-      out.mutable_data_ptr<double>()[s * count + r] =
-          draw_poisson(Uniforms(state, r * each + s, 256), rates.const_data_ptr<double>()[r], largest(dtype));
+      out.mutable_data_ptr<double>()[s * count + r] = draw_poisson(
+          Uniforms(state, r * each + s, 256), rates.const_data_ptr<double>()[r], number_range(dtype)->high);
     }
   }
   return out.to(to_scalar_type(dtype));

@@ -11,6 +11,7 @@
 #include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/number_range_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
 namespace lockstep::ops {
@@ -280,13 +281,6 @@ Tensors bucketize(const Call& call) {
 
 constexpr std::int64_t kScanGrain = 4096;  // elements for which a thread is worth waking
 
-double lowest(at::ScalarType type) {
-  if (type == at::kHalf) return -65504;
-  if (type == at::kBFloat16) return -0x1.fep127;
-  return type == at::kDouble ? std::numeric_limits<double>::lowest()
-                             : static_cast<double>(std::numeric_limits<float>::lowest());
-}
-
 // Step by step in the tensor's own type, as TensorFlow.
 at::Tensor log_sums(const at::Tensor& x, std::int64_t axis) {
   at::Tensor rows = x.movedim(axis, -1).contiguous().clone();
@@ -322,8 +316,9 @@ Tensors cumulative_log_sum(const Call& call) {
     const at::Tensor &dy = dense(dys[0]), &values = dense(captured[0]), &sums = dense(captured[1]);
     const auto part = [&](const at::Tensor& size) {
       const at::Tensor counts = size.detach() > 0;
-      const at::Tensor logarithm = at::where(counts, at::log(at::where(counts, size, at::ones({}, size.options()))),
-                                             at::full({}, lowest(size.scalar_type()), size.options()));
+      const at::Tensor logarithm =
+          at::where(counts, at::log(at::where(counts, size, at::ones({}, size.options()))),
+                    at::full({}, number_range(from_scalar_type(size.scalar_type()))->low, size.options()));
       return at::exp(dense(call1("CumulativeLogsumexp", {wrap(logarithm - sums), axis}, back)) + values);
     };
     return Tensors{wrap(part(dy) - part(-dy))};

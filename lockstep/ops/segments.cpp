@@ -1,7 +1,6 @@
 // Sums, products, means and extrema of segments.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <ATen/Dispatch.h>
 
@@ -9,6 +8,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/number_range_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -19,16 +19,6 @@ Shapes segment_shape(const Call& call) {
   Shape out{call.num_inputs() > 2 ? known_int(call, 2).value_or(kUnknownDim) : kUnknownDim};
   for (int i = ids.rank(); i < data.rank(); ++i) out.push_back(data[i]);
   return {out};
-}
-
-// The largest finite number of a floating-point tensor's dtype, where it is exact.
-double largest(const at::Tensor& x) {
-  switch (x.scalar_type()) {
-    case at::kHalf: return 65504;
-    case at::kBFloat16: return 0x1.fep127;
-    case at::kFloat: return std::numeric_limits<float>::max();
-    default: return std::numeric_limits<double>::max();
-  }
 }
 
 at::Tensor extremum_of_nothing(const at::Tensor& like, bool highest) {
@@ -113,8 +103,12 @@ at::Tensor segments(const at::Tensor& values, const at::Tensor& ids, std::int64_
     if (kind == "prod") start = at::ones(shape, rows.options());
     const bool highest = kind == "amax";
     if (finite_gap && choice) {
-      start = is_float(rows) ? at::full(shape, highest ? -largest(rows) : largest(rows), rows.options())
-                             : extremum_of_nothing(rows, highest).expand(shape).contiguous();
+      if (is_float(rows)) {
+        const auto range = number_range(from_scalar_type(rows.scalar_type()));
+        start = at::full(shape, highest ? range->low : range->high, rows.options());
+      } else {
+        start = extremum_of_nothing(rows, highest).expand(shape).contiguous();
+      }
     }
     if (choice && is_float(rows)) {
       out = chosen(rows, index, start, highest, finite_gap);
@@ -164,13 +158,17 @@ Tensors unsorted_product(const Call& call) {
   return with_gradients({x}, {value}, {x}, gradient);
 }
 
-Tensors sorted_segment(const Call& call, const std::string& kind) {
-  const at::Tensor &data = in(call, 0), ids = in(call, 1).to(at::kLong);
+std::int64_t count_sorted(const at::Tensor& ids) {
   const Ints values = ints_of(ids);
   if (!std::is_sorted(values.begin(), values.end()) || (!values.empty() && values[0] < 0)) {
     throw_invalid_argument("segment ids must be sorted and not negative");
   }
-  const std::int64_t num = values.empty() ? 0 : element_count({values.back()}) + 1;
+  return values.empty() ? 0 : element_count({values.back()}) + 1;
+}
+
+Tensors sorted_segment(const Call& call, const std::string& kind) {
+  const at::Tensor &data = in(call, 0), ids = in(call, 1).to(at::kLong);
+  const std::int64_t num = count_sorted(ids);
   if (kind == "mean" && at::isIntegralType(data.scalar_type(), false)) {  // LibTorch's mean rounds down
     const at::Tensor counts = at::clamp_min(segments(at::ones_like(ids), ids, num, "sum", false), 1);
     Ints view(static_cast<std::size_t>(data.dim()), 1);
@@ -182,14 +180,9 @@ Tensors sorted_segment(const Call& call, const std::string& kind) {
 }
 
 Tensors sorted_product(const Call& call) {
-  const Tensor &x = call.input(0), &ids = call.input(1);
-  if (!grad_enabled() || !requires_grad(x)) return sorted_segment(call, "prod");
-  std::int64_t num = 0;
-  {
-    const GradientsOff off;
-    num = sorted_segment(call, "prod")[0].dim(0);
-  }
-  return {call1("UnsortedSegmentProd", {x, ids, Tensor::scalar(static_cast<std::int32_t>(num))})};
+  if (!grad_enabled() || !requires_grad(call.input(0))) return sorted_segment(call, "prod");
+  const std::int64_t num = count_sorted(in(call, 1).to(at::kLong));
+  return {call1("UnsortedSegmentProd", {call.input(0), call.input(1), Tensor::scalar(num)})};
 }
 
 }  // namespace

@@ -15,10 +15,9 @@ using Tree = std::shared_ptr<TrackedNode>;
 
 // The object tree of a part of a module, each object once.
 Tree tree_of(const train::TrackedNode& part, std::map<train::Identity, Tree>& known) {
-  Tree& tree = known[part.identity()];
-  if (tree) return tree;
-  tree = std::make_shared<TrackedNode>();
-  const Tree made = tree;
+  const auto [found, is_new] = known.try_emplace(part.identity(), std::make_shared<TrackedNode>());
+  const Tree made = found->second;
+  if (!is_new) return made;
   made->variable = part.variable();
   if (made->variable) return made;
   for (const auto& [name, child] : part.edges()) made->children.emplace_back(name, tree_of(child.node(), known));

@@ -72,6 +72,12 @@ std::map<std::string, Tensor> feeds_of(const Signature& signature, const Structu
   return feeds;
 }
 
+Structure dict_of(const std::map<std::string, Tensor>& results) {
+  Structure::Dict out;
+  for (const auto& [name, value] : results) out.emplace_back(name, Structure(value));
+  return Structure::dict(std::move(out));
+}
+
 // A SavedModel's __call__ (or one of its signatures) with its variables.
 class LoadedLayer : public Layer {
  public:
@@ -127,9 +133,7 @@ class LoadedLayer : public Layer {
                                          name(), signature_, output_key_, fmt::join(names, ", ")));
     }
     if (results.size() == 1) return results.begin()->second;
-    Structure::Dict out;
-    for (const auto& [name, value] : results) out.emplace_back(name, Structure(value));
-    return Structure::dict(std::move(out));
+    return dict_of(results);
   }
 
  private:
@@ -161,11 +165,8 @@ class EndpointLayer : public Layer {
     const bool training = context.training && !options_.call_training_endpoint.empty();
     const std::string& endpoint = training ? options_.call_training_endpoint : options_.call_endpoint;
     if (loaded_.has_function(endpoint)) return loaded_.call(endpoint, {inputs});
-    const Signature signature = loaded_.signatures(endpoint);
-    Structure::Dict out;
-    for (const auto& [name, value] : signature(feeds_of(signature, inputs, "TFSMLayer '" + this->name() + "'")))
-      out.emplace_back(name, Structure(value));
-    return Structure::dict(std::move(out));
+    const Signature& signature = loaded_.signatures(endpoint);
+    return dict_of(signature(feeds_of(signature, inputs, "TFSMLayer '" + name() + "'")));
   }
 
  private:

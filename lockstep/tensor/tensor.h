@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "lockstep/base/dtype.h"
-#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/shape.h"
 #include "lockstep/formats/tensor_data.h"
+#include "lockstep/tensor/axes.h"
 
 namespace lockstep {
 
@@ -80,31 +80,12 @@ class Leaves;
 class ShapeArg;
 class TensorRows;
 
-// Axes of the members of arrays: one, several in braces, or all.
-class ArrayAxes {
- public:
-  ArrayAxes(std::nullopt_t = std::nullopt) {}
-  ArrayAxes(std::optional<int> axis) {
-    if (axis) axes_ = std::vector<std::int64_t>{*axis};
-  }
-  ArrayAxes(int axis) : axes_(std::vector<std::int64_t>{axis}) {}
-  ArrayAxes(std::initializer_list<std::int64_t> axes) : axes_(std::vector<std::int64_t>(axes)) {}
-  const std::optional<std::vector<std::int64_t>>& axes() const { return axes_; }  // none: all
-
- private:
-  std::optional<std::vector<std::int64_t>> axes_;
-};
-struct ArrayKeywords {
-  FieldNamesOnly names_only = {};
-  ArrayAxes axis = {};
-  bool keepdims = false;
-};
 // By keywords, and by position. The latter is a template, because GCC would take {.axis = 1} for a list.
-#define LOCKSTEP_ARRAY_REDUCTION(function)                      \
-  Tensor function(const ArrayKeywords& keywords = {}) const;    \
-  template <std::convertible_to<ArrayAxes> A = ArrayAxes>       \
-  Tensor function(const A& axis, bool keepdims = false) const { \
-    return function(ArrayKeywords{{}, axis, keepdims});         \
+#define LOCKSTEP_ARRAY_REDUCTION(function)                       \
+  Tensor function(const ops::AxisKeywords& keywords = {}) const; \
+  template <std::convertible_to<ops::Axes> A = ops::Axes>        \
+  Tensor function(const A& axis, bool keepdims = false) const {  \
+    return function(ops::AxisKeywords{{}, axis, keepdims});      \
   }
 
 // A cheap handle; copies share the same memory. Its content is one of
@@ -217,6 +198,7 @@ class Tensor {
   LOCKSTEP_ARRAY_REDUCTION(min)
   LOCKSTEP_ARRAY_REDUCTION(any)
   LOCKSTEP_ARRAY_REDUCTION(all)
+#undef LOCKSTEP_ARRAY_REDUCTION
   Tensor argmax(std::optional<int> axis = std::nullopt) const;
   Tensor argmin(std::optional<int> axis = std::nullopt) const;
   // "tf.Tensor([1. 2.], shape=(2,), dtype=float32)", as TensorFlow prints it.

@@ -283,6 +283,7 @@ ROWS = {
     "sparse_of_softmax": lambda a, b, i: O.sparse_categorical_crossentropy(O.argmax(a, axis=-1), O.softmax(b * 30)),
     "sparse_not_normalized": lambda a, b, i: O.sparse_categorical_crossentropy(O.argmax(a, axis=-1), O.relu(b)),
     "saturate_ints": lambda a, b, i: O.saturate_cast(O.cast(a * 300, "int16"), "uint8"),
+    "det_large": lambda a, b, i: O.det(SQUARE(a)),
 }
 SEGMENTS = np.array([0, 0, 1, 2])
 PLACES = np.array([[0, 1], [0, 3]])
@@ -357,8 +358,8 @@ WITHOUT_GRADIENT = {
     "perspective", "perspective_near", "rgb",
     # Of infinite numbers it is NaN.
     "ldexp_infinite", "logaddexp_infinite", "logaddexp2_infinite", "heaviside_nan",
-    # The sine of 1e30 depends on the last bit.
-    "hypot_large",
+    # The sines of 1e30 and of determinants above 1000 depend on the last bits.
+    "hypot_large", "det_large",
     # That of most clipped numbers is 0.
     "saturate_float16",
 }

@@ -1,8 +1,8 @@
 #include "lockstep/keras/constraints/constraints.h"
-#include "lockstep/keras/backend.h"
 
 #include <algorithm>
 
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/ops/functions.h"
 

@@ -10,23 +10,20 @@
 
 namespace lockstep::keras {
 
-// A dtype by name, "int32", or as lockstep::int32.
-class DTypeName : public std::string {
- public:
-  DTypeName() = default;
-  DTypeName(std::nullopt_t) {}
-  template <std::convertible_to<std::string_view> T>
-  DTypeName(const T& name) : std::string(std::string_view(name)) {}
-  DTypeName(DType dtype) : std::string(dtype_name(dtype)) {}
-};
-
-// A name, or None for one that is made up.
+// A name, or None for a default one.
 class OptionalName : public std::string {
  public:
   OptionalName() = default;
   OptionalName(std::nullopt_t) {}
   template <std::convertible_to<std::string_view> T>
   OptionalName(const T& name) : std::string(std::string_view(name)) {}
+};
+
+// A dtype by name, "int32", or as lockstep::int32.
+class DTypeName : public OptionalName {
+ public:
+  using OptionalName::OptionalName;
+  DTypeName(DType dtype) : OptionalName(dtype_name(dtype)) {}
 };
 
 struct InputOptions {

@@ -1,5 +1,4 @@
 #include "lockstep/keras/layers/normalization.h"
-#include "lockstep/keras/backend.h"
 
 #include <algorithm>
 
@@ -7,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/replica_context.h"
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/following_internal.h"

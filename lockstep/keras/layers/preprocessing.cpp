@@ -1,5 +1,4 @@
 #include "lockstep/keras/layers/preprocessing.h"
-#include "lockstep/keras/backend.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/dataset.h"
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"

@@ -1,7 +1,6 @@
 // What predict() returns.
 #pragma once
 
-#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -30,12 +29,6 @@ class Predictions : public Structure {
   Tensor ravel() const { return leaf().ravel(); }
   Tensor copy() const { return leaf().copy(); }
   Tensor transpose() const { return leaf().transpose(); }
-  Tensor sum(std::optional<int> axis = std::nullopt) const { return leaf().sum(axis); }
-  Tensor mean(std::optional<int> axis = std::nullopt) const { return leaf().mean(axis); }
-  Tensor std(std::optional<int> axis = std::nullopt) const { return leaf().std(axis); }
-  Tensor max(std::optional<int> axis = std::nullopt) const { return leaf().max(axis); }
-  Tensor min(std::optional<int> axis = std::nullopt) const { return leaf().min(axis); }
-  Tensor argmin(std::optional<int> axis = std::nullopt) const { return leaf().argmin(axis); }
   template <typename T>
   T item() const {
     return leaf().item<T>();
