@@ -117,6 +117,8 @@ ROWS = {
     "lcm": lambda a, b, i: O.lcm(O.cast(a * 9, "int32"), O.cast(b * 9, "int32")),
     "linspace": lambda a, b, i: O.linspace(a, b, 5), "linspace_open": lambda a, b, i: O.linspace(a, b, 5, endpoint=False, axis=-1),
     "linspace_int": lambda a, b, i: O.linspace(a * 9, b * 9, 4, dtype="int32"),
+    "linspace_steps": lambda a, b, i: O.linspace(O.cast(a * 0, "bfloat16"), O.round(b * 60) * 2, 10, dtype="int32"), "linspace_open_int": lambda a, b, i: O.linspace(a * 99, b * 99, 8, endpoint=False, dtype="int64"),
+    "linspace_double": lambda a, b, i: O.linspace(a, b, 5, dtype="float64"),
     "logspace": lambda a, b, i: O.logspace(a, b, 5), "logspace2": lambda a, b, i: O.logspace(a, b, 3, endpoint=False, base=2, axis=-1),
     "geomspace": lambda a, b, i: O.geomspace(O.exp(a), O.exp(b), 5),
     "meshgrid": lambda a, b, i: O.meshgrid(a[0, 0], b[0, :, 1], a[0, 1])[1], "meshgrid_ij": lambda a, b, i: O.meshgrid(a[0, 0], b[0, :, 1], indexing="ij")[0],
@@ -128,6 +130,7 @@ ROWS = {
     "correlate_full": lambda a, b, i: O.correlate(a[0, 0], b[0, 0, :3], mode="full"),
     "cross_axis": lambda a, b, i: O.cross(a[:, :3], b[:, :3], axis=1), "cross_flat": lambda a, b, i: O.cross(a[..., :2], b[..., :2]),
     "select": lambda a, b, i: O.select([a > 0.5, b > 0.5], [a, b], -1.0), "select_int": lambda a, b, i: O.select([a > 0.5], [O.cast(a * 9, "int32")]),
+    "select_mixed": lambda a, b, i: O.select([a > 0.5, b > 0.5], [a, O.cast(b * 9, "uint32")], 0.1), "select_half": lambda a, b, i: O.select([a > 0.5, b > 0.5], [O.cast(a, "float16"), O.cast(b * 9, "int16")]),
     "signbit": lambda a, b, i: O.signbit(a), "signbit_int": lambda a, b, i: O.signbit(O.cast(a * 9, "int32")), "size": lambda a, b, i: O.size(a),
     "roll_all": lambda a, b, i: O.roll(a, 5),
     # without NaN, quantiles
@@ -352,7 +355,7 @@ def test_operations(tmp_path):
 
 # TensorFlow has no gradient of these, or fails to compute it.
 WITHOUT_GRADIENT = {
-    "nextafter", "ldexp", "view", "view_bytes", "rfft_short", "irfft_short", "linspace_int", "slice_update", "slice_update_edge", "unique",
+    "nextafter", "ldexp", "view", "view_bytes", "rfft_short", "irfft_short", "linspace_int", "linspace_steps", "linspace_open_int", "slice_update", "slice_update_edge", "unique",
     "lu_factor", "lu_factor_rows", "qr_complete", "svd_full", "resize_area",
     # That of hsv_to_rgb is an approximation there; of perspective transforms too.
     "perspective", "perspective_near", "rgb",

@@ -58,13 +58,19 @@ Spaced spaced(const Json& config, const Tensor& from, const Tensor& to) {
   const std::int64_t count = get(config, "num", 50).get<std::int64_t>();
   if (count < 0 || count > kMostPlaces) bad(fmt::format("num is {}, expected 0 to 2^26", count));
   const DType dtype = dtype_or(config, from.dtype());
-  // Ends of integers are cut before the places between them are computed.
-  const auto end = [&](const Tensor& x) { return is_integer(dtype) ? to_floating(ops::cast(x, dtype)) : x; };
-  const Tensor zero = ops::zeros_like(from + to), start = end(from) + zero;
-  Tensor stop = end(to) + zero;
+  // Ends of integers are cut first; their difference may wrap around, and is divided with the bits of TensorFlow.
+  const DType computed = !is_integer(dtype) ? dtype : dtype_size(dtype) > 2 ? DType::kFloat64 : DType::kFloat32;
+  const Tensor first = ops::cast(from, dtype), last = ops::cast(to, dtype), zero = ops::zeros_like(first + last);
+  const Tensor start = ops::cast(first + zero, computed);
+  Tensor stop = ops::cast(last + zero, computed);
   const bool endpoint = get(config, "endpoint", true).get<bool>();
-  const Tensor step = (stop - start) / static_cast<double>(std::max<std::int64_t>(endpoint ? count - 1 : count, 1));
-  if (!endpoint && count > 1) stop = stop - step;
+  const auto parts = [&](std::int64_t n) { return static_cast<double>(std::max<std::int64_t>(n, 1)); };
+  const Tensor step = ops::cast(last - first + zero, computed) / parts(endpoint ? count - 1 : count);
+  Tensor apart = step;
+  if (!endpoint && count > 1) {
+    stop = stop - step;
+    apart = (stop - start) / parts(count - 1);
+  }
   const int rank = start.rank();
   std::int64_t axis = axis_or(config, 0);
   if (axis < -rank - 1 || axis > rank) bad(fmt::format("axis {} of a tensor with {} axes", axis, rank + 1));
@@ -72,10 +78,10 @@ Spaced spaced(const Json& config, const Tensor& from, const Tensor& to) {
   ops::Ints shape(static_cast<std::size_t>(rank) + 1, 1);
   shape[static_cast<std::size_t>(at)] = count;
   const Tensor places = ops::reshape(ops::range(count), shape);
-  Tensor y = ops::expand_dims(start, at) + ops::cast(places, start.dtype()) * ops::expand_dims(step, at);
+  Tensor y = ops::expand_dims(start, at) + ops::cast(places, computed) * ops::expand_dims(apart, at);
   if (count > 1) {
-    const Tensor last = ops::equal(places, Tensor::scalar(static_cast<std::int32_t>(count - 1)));
-    y = ops::where(last, ops::expand_dims(stop, at), y);
+    const Tensor at_end = ops::equal(places, Tensor::scalar(static_cast<std::int32_t>(count - 1)));
+    y = ops::where(at_end, ops::expand_dims(stop, at), y);
   }
   if (is_integer(dtype)) y = ops::floor(y);
   return {ops::cast(y, dtype), step};
@@ -292,6 +298,53 @@ Run nan_scan(bool product) {
 
 // ---- selection and views -----------------------------------------------------------------------------------------
 
+// The dtype that numpy gives these values together; their Python numbers are weak. Keras has other rules.
+DType numpy_dtype(const std::vector<Argument>& values) {
+  // Of floating types: 0 is one with 16 bits, 1 float32, 2 float64. Of integers: bits.
+  int level = -1, needed = 0;
+  std::size_t with_sign = 0, without = 0;
+  bool weak_integer = false, weak_float = false;
+  DType half = DType::kInvalid;
+  for (const Argument& value : values) {
+    if (value.is_leaf() && !value.leaf().is_tensor()) {
+      weak_integer = weak_integer || value.leaf().value.is_number_integer();
+      weak_float = weak_float || value.leaf().value.is_number_float();
+      continue;
+    }
+    CallArguments one;
+    one.args = {value};
+    const DType dtype = tensor_operand(one).dtype();
+    const auto bits = 8 * dtype_size(dtype);
+    if (is_floating(dtype)) {
+      level = std::max(level, bits == 64 ? 2 : bits == 32 || (half != DType::kInvalid && half != dtype) ? 1 : 0);
+      if (bits == 16) half = dtype;
+    } else if (dtype != DType::kBool) {
+      std::size_t& widest = is_unsigned(dtype) ? without : with_sign;
+      widest = std::max(widest, bits);
+      needed = std::max(needed, bits > 16 ? 2 : bits > 8 ? 1 : 0);
+    }
+  }
+  if (level >= 0) {
+    level = std::max(level, needed);
+    if (level == 0 && weak_float && half == DType::kBFloat16) return DType::kFloat64;
+    return level == 0 ? half : level == 1 ? DType::kFloat32 : DType::kFloat64;
+  }
+  if (weak_float) return DType::kFloat64;
+  if (with_sign == 0) {
+    if (without == 0) return weak_integer ? DType::kInt64 : DType::kBool;
+    return without == 8    ? DType::kUInt8
+           : without == 16 ? DType::kUInt16
+           : without == 32 ? DType::kUInt32
+                           : DType::kUInt64;
+  }
+  const std::size_t all = std::max(with_sign, 2 * without);
+  return all == 8    ? DType::kInt8
+         : all == 16 ? DType::kInt16
+         : all == 32 ? DType::kInt32
+         : all == 64 ? DType::kInt64
+                     : DType::kFloat64;
+}
+
 Structure select(const CallArguments& call, const Json&) {
   const Argument& conditions = argument(call, 0, "condlist");
   const Argument& choices = argument(call, 1, "choicelist");
@@ -299,16 +352,21 @@ Structure select(const CallArguments& call, const Json&) {
       choices.items().empty())
     bad("Select requires as many conditions as choices");
   const Argument* given = find_argument(call, 2, "default");
-  Argument rest = given ? *given : Argument(ArgValue(Json(0)));
-  for (std::size_t i = choices.items().size(); i-- > 0;) {
+  std::vector<Argument> values(choices.items().begin(), choices.items().end());
+  values.push_back(given ? *given : Argument(ArgValue(Json(0))));
+  const DType dtype = numpy_dtype(values);
+  const auto value = [&](std::size_t i) {
     CallArguments both;
-    both.args = {choices.items()[i], rest};
-    const auto [yes, no] = operands(both, "choicelist", "default");
+    both.args = {values[i], Argument(ArgValue(ops::cast(Tensor::scalar(0), dtype)))};
+    return ops::cast(operands(both, "choicelist", "default").first, dtype);
+  };
+  Tensor y = value(values.size() - 1);
+  for (std::size_t i = choices.items().size(); i-- > 0;) {
     CallArguments condition;
     condition.args = {conditions.items()[i]};
-    rest = Argument(ArgValue(ops::where(logical(tensor_operand(condition)), yes, no)));
+    y = ops::where(logical(tensor_operand(condition)), value(i), y);
   }
-  return rest.leaf().tensor;
+  return y;
 }
 
 Tensor sign_bit(const Tensor& x) {
