@@ -50,6 +50,9 @@ namespace lockstep::layers {
 using keras::Layer;
 }
 // zip(model.weights(), other.weights()), len(model.layers()) without a namespace.
+namespace lockstep::data {
+using lockstep::len;
+}  // namespace lockstep::data
 namespace lockstep::distribute {
 using lockstep::len;
 using lockstep::zip;
@@ -59,7 +62,11 @@ using lockstep::len;
 using lockstep::zip;
 }  // namespace lockstep::keras
 
-// TensorFlow's packages of operations: ops::math::top_k, ops::linalg::solve, ops::nn::softmax.
+// TensorFlow's packages of operations: math::top_k, linalg::solve; also ops::math::top_k, ops::nn::softmax.
+namespace lockstep {
+namespace linalg = lockstep::ops;
+namespace math = lockstep::ops;
+}  // namespace lockstep
 namespace lockstep::ops {
 namespace linalg = lockstep::ops;
 namespace math = lockstep::ops;
@@ -73,6 +80,26 @@ namespace sparse = lockstep::sparse;
 namespace nn = lockstep::nn;
 namespace strings = lockstep::strings;
 }  // namespace lockstep::ops
+
+// keras.metrics has the functions of keras.losses too.
+namespace lockstep::metrics {
+using losses::binary_crossentropy;
+using losses::binary_focal_crossentropy;
+using losses::categorical_crossentropy;
+using losses::categorical_focal_crossentropy;
+using losses::categorical_hinge;
+using losses::hinge;
+using losses::huber;
+using losses::kl_divergence;
+using losses::log_cosh;
+using losses::mean_absolute_error;
+using losses::mean_absolute_percentage_error;
+using losses::mean_squared_error;
+using losses::mean_squared_logarithmic_error;
+using losses::poisson;
+using losses::sparse_categorical_crossentropy;
+using losses::squared_hinge;
+}  // namespace lockstep::metrics
 
 // Keras's packages by their names in Python: keras::layers::Dense, keras::models::load_model.
 namespace lockstep::keras {

@@ -61,14 +61,32 @@ void DatasetIterator::restore_state(const Json& state) {
   restore_nodes(*node_, state_at(state, "nodes"));  // last: iterators that were made took seeds
 }
 
+struct DatasetInputIterator::State {
+  std::optional<LoopElement> current;
+  bool was_read = false;
+};
+
+DatasetInputIterator::DatasetInputIterator(std::shared_ptr<DatasetIterator> iterator)
+    : iterator_(std::move(iterator)), state_(std::make_shared<State>()) {}
+
+bool DatasetInputIterator::at_end() const {
+  if (!state_) return true;
+  if (!state_->was_read) {
+    state_->current = iterator_->next();
+    state_->was_read = true;
+  }
+  return !state_->current;
+}
+
 const LoopElement& DatasetInputIterator::operator*() const& {
-  if (!current_) throw_out_of_range("the dataset has no more elements");
-  return *current_;
+  if (at_end()) throw_out_of_range("the dataset has no more elements");
+  return *state_->current;
 }
 
 DatasetInputIterator& DatasetInputIterator::operator++() {
-  if (!iterator_) throw_out_of_range("the dataset has no more elements");
-  current_ = iterator_->next();
+  if (at_end()) throw_out_of_range("the dataset has no more elements");
+  state_->current.reset();
+  state_->was_read = false;
   return *this;
 }
 

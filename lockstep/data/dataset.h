@@ -103,7 +103,8 @@ class DatasetInputIterator {
   using reference = const LoopElement&;
 
   DatasetInputIterator() = default;  // the end
-  explicit DatasetInputIterator(std::shared_ptr<DatasetIterator> iterator) : iterator_(std::move(iterator)) { ++*this; }
+  // Elements are read when they are asked for. Copies are the same iterator, as in Python.
+  explicit DatasetInputIterator(std::shared_ptr<DatasetIterator> iterator);
 
   // Throws OutOfRange at the end, as for the first element of an empty dataset.
   const LoopElement& operator*() const&;
@@ -126,7 +127,7 @@ class DatasetInputIterator {
     return taken;
   }
   friend bool operator==(const DatasetInputIterator& a, const DatasetInputIterator& b) {
-    return a.current_.has_value() == b.current_.has_value();
+    return a.at_end() == b.at_end();
   }
   // for (const auto& [x, y] : dataset.as_numpy_iterator()): the elements from here on.
   DatasetInputIterator begin() const { return *this; }
@@ -134,10 +135,14 @@ class DatasetInputIterator {
   // Python's next(iterator). Throws OutOfRange at the end.
   friend Element next(DatasetInputIterator& iterator) { return *iterator++; }
   friend Element next(DatasetInputIterator&& iterator) { return *iterator++; }  // next(iter(dataset))
+  // What checkpoints save and restore: its position is behind the last element that was read.
+  const std::shared_ptr<DatasetIterator>& source() const { return iterator_; }
 
  private:
+  struct State;
+  bool at_end() const;
   std::shared_ptr<DatasetIterator> iterator_;
-  std::optional<LoopElement> current_;
+  std::shared_ptr<State> state_;  // null: the end
 };
 
 // tf.data.experimental.AutoShardPolicy: how the workers of a job divide a dataset that all of them have.

@@ -80,7 +80,7 @@ TEST(ThreadFailures, Prefetch) {
   const auto dataset = data::Dataset::range(3).prefetch(2);
   {
     const OnlyThreads limit(0);
-    EXPECT_THROW(dataset.begin(), errors::ResourceExhaustedError);
+    EXPECT_THROW(next(iter(dataset)), errors::ResourceExhaustedError);
   }
   int elements = 0;
   for ([[maybe_unused]] const auto& element : dataset) ++elements;

@@ -98,7 +98,7 @@ keras::Batch unpack_x_y_sample_weight(const keras::Structure& data) {
 }
 keras::Structure pack_x_y_sample_weight(const keras::Structure& x, const keras::Structure& y,
                                         const keras::Structure& sample_weight) {
-  if (!y.defined()) return x.is_leaf() ? x : keras::Structure::list({x});
+  if (!y.defined()) return x.is_list() ? keras::Structure::list({x}) : x;
   return sample_weight.defined() ? keras::Structure::list({x, y, sample_weight}) : keras::Structure::list({x, y});
 }
 

@@ -62,6 +62,11 @@ Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype) {
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, DTypeLike dtype) {
   return one_hot(range(rows, DType::kInt64), columns.value_or(rows), dtype);
 }
+Tensor eye_of(const Tensor& rows, DType dtype) {
+  if (rows.is_value()) return eye(rows.item<std::int64_t>(), std::nullopt, dtype);
+  const Tensor places = range(rows);
+  return cast(equal(expand_dims(places, 1), places), dtype);
+}
 Tensor cast(const Tensor& x, std::string_view dtype) {
   if (const auto known = parse_dtype(dtype)) return cast(x, *known);
   throw_invalid_argument(fmt::format("cast: unknown dtype '{}'", dtype));

@@ -75,13 +75,28 @@ bool is_true(const Tensor& pred);
 // index that is not known.
 std::size_t chosen_branch(const Tensor& index, std::size_t branches, std::size_t below);
 [[noreturn]] void throw_no_case();
+template <typename T>
+Tensor of_number(T number) {
+  if constexpr (std::is_same_v<T, bool>) return Tensor::scalar(number);
+  if constexpr (std::is_integral_v<T>) return Tensor::scalar(static_cast<std::int32_t>(number));
+  return Tensor::scalar(static_cast<float>(number));
+}
 
 }  // namespace internal
 
+// A number, where the other function gives a tensor, is one of float32, int32 or bool.
 template <typename True, typename False>
 auto cond(const Tensor& pred, True true_fn, False false_fn) {
-  using Result = std::common_type_t<std::invoke_result_t<True&>, std::invoke_result_t<False&>>;
-  return internal::is_true(pred) ? static_cast<Result>(true_fn()) : static_cast<Result>(false_fn());
+  using OfTrue = std::invoke_result_t<True&>;
+  using OfFalse = std::invoke_result_t<False&>;
+  if constexpr (std::is_arithmetic_v<OfTrue> && std::is_convertible_v<OfFalse, Tensor>) {
+    return internal::is_true(pred) ? internal::of_number(true_fn()) : static_cast<Tensor>(false_fn());
+  } else if constexpr (std::is_arithmetic_v<OfFalse> && std::is_convertible_v<OfTrue, Tensor>) {
+    return internal::is_true(pred) ? static_cast<Tensor>(true_fn()) : internal::of_number(false_fn());
+  } else {
+    using Result = std::common_type_t<OfTrue, OfFalse>;
+    return internal::is_true(pred) ? static_cast<Result>(true_fn()) : static_cast<Result>(false_fn());
+  }
 }
 
 // tf.switch_case(index, {[&] { return x; }, [&] { return x * 2; }}): the last function for an index outside.

@@ -288,6 +288,15 @@ inline Tensor roll(const Tensor& x, const RollKeywords& keywords) {
                          : roll(x, keywords.shift.ints(), static_cast<const Ints&>(keywords.axis));
 }
 
+struct RollAxisKeywords {
+  FieldNamesOnly names_only = {};
+  IntOrInts axis = {};
+};
+template <std::convertible_to<IntsOrTensor> Shift = IntsOrTensor>
+Tensor roll(const Tensor& x, const Shift& shift, const RollAxisKeywords& keywords) {
+  return roll(x, RollKeywords{{}, shift, keywords.axis});
+}
+
 struct LinspaceKeywords {
   FieldNamesOnly names_only = {};
   RangeLimit start = {};  // both are required

@@ -8,14 +8,21 @@
 
 namespace lockstep {
 
+class Json;
+
 // None where an argument may be None: an undefined tensor or structure, or what std::nullopt stands for.
 //
 //   attention(x, x, {.attention_mask = ls::None});
 //   model.fit(x, y, {.batch_size = ls::None});
 struct NoneType {
   operator Tensor() const { return {}; }
+  template <std::same_as<Json> T>
+  operator T() const {
+    return T(nullptr);
+  }
   template <typename T>
-  requires(!std::same_as<T, Tensor> && !internal::kIsNested<T> && std::constructible_from<T, std::nullopt_t>)
+  requires(!std::same_as<T, Tensor> && !std::same_as<T, Json> && !internal::kIsNested<T> &&
+           std::constructible_from<T, std::nullopt_t>)
   operator T() const {
     return T(std::nullopt);
   }

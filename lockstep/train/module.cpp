@@ -18,6 +18,7 @@ struct Module::State : train::Trackable {
     std::vector<Variable> variables;
     std::vector<Module> modules;
     bool is_list;
+    std::vector<std::string> keys = {};  // of a dict's modules
     std::optional<train::Tracked> object = std::nullopt;
   };
   std::string name;
@@ -34,12 +35,13 @@ struct Module::State : train::Trackable {
       std::vector<train::Tracked> parts(each.variables.begin(), each.variables.end());
       parts.insert(parts.end(), each.modules.begin(), each.modules.end());
       if (each.object) parts.push_back(*each.object);
-      if (!each.is_list) {
+      if (!each.is_list && each.keys.empty()) {
         children.emplace_back(each.name, parts[0]);
         continue;
       }
       train::Children items;
-      for (std::size_t i = 0; i < parts.size(); ++i) items.emplace_back(std::to_string(i), parts[i]);
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        items.emplace_back(each.keys.empty() ? std::to_string(i) : each.keys[i], parts[i]);
       children.emplace_back(each.name, train::container_node({this, each.name}, std::move(items)));
     }
     return children;
@@ -64,10 +66,23 @@ std::vector<Variable> Module::track(const std::string& attribute, const std::vec
   state_->restore_new_children();
   return variables;
 }
-void Module::add(const std::string& attribute, const std::vector<Module>& modules, bool is_list) {
+void Module::add(const std::string& attribute, const Module& module) {
+  state_->attribute(attribute).modules = {module};
+  state_->restore_new_children();
+}
+void Module::add_list(const std::string& attribute, const std::vector<Module>& modules) {
   State::Attribute& made = state_->attribute(attribute);
   made.modules = modules;
-  made.is_list = is_list;
+  made.is_list = true;
+  state_->restore_new_children();
+}
+void Module::add_dict(const std::string& attribute, const std::map<std::string, Module>& modules) {
+  State::Attribute& made = state_->attribute(attribute);
+  made.is_list = modules.empty();
+  for (const auto& [key, module] : modules) {
+    made.keys.push_back(key);
+    made.modules.push_back(module);
+  }
   state_->restore_new_children();
 }
 

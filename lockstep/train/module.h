@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,12 +40,18 @@ class Module {
   std::vector<Variable> track(const std::string& attribute, const std::vector<Variable>& variables);
   template <std::derived_from<Module> M>
   M track(const std::string& attribute, const M& module) {
-    add(attribute, {module}, false);
+    add(attribute, static_cast<const Module&>(module));
     return module;
   }
   template <std::derived_from<Module> M>
   std::vector<M> track(const std::string& attribute, const std::vector<M>& modules) {
-    add(attribute, {modules.begin(), modules.end()}, true);
+    add_list(attribute, {modules.begin(), modules.end()});
+    return modules;
+  }
+  // A dict: track("heads", std::map<std::string, Head>{{"a", Head()}}).
+  template <std::derived_from<Module> M>
+  std::map<std::string, M> track(const std::string& attribute, const std::map<std::string, M>& modules) {
+    add_dict(attribute, {modules.begin(), modules.end()});
     return modules;
   }
   // Models, layers, optimizers, metrics of Keras, for checkpoints: as in TensorFlow, variables() lacks theirs.
@@ -57,7 +64,9 @@ class Module {
 
  private:
   struct State;
-  void add(const std::string& attribute, const std::vector<Module>& modules, bool is_list);
+  void add(const std::string& attribute, const Module& module);
+  void add_list(const std::string& attribute, const std::vector<Module>& modules);
+  void add_dict(const std::string& attribute, const std::map<std::string, Module>& modules);
   void add(const std::string& attribute, train::Tracked object);
   static void visit(const std::shared_ptr<State>& state, std::vector<const State*>& seen,
                     std::vector<Variable>& variables, std::vector<Module>& modules);

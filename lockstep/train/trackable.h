@@ -1,6 +1,7 @@
 // Objects that a checkpoint can contain, with named parts.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -62,8 +63,16 @@ class Tracked {
   Tracked(const keras::Model& model);
   Tracked(const keras::LayerHandle& layer);
   Tracked(const data::Dataset& dataset);
+  Tracked(const data::DatasetInputIterator& iterator);  // iter(dataset)
   Tracked(std::vector<Tracked> items);
   Tracked(std::map<std::string, Tracked> items);
+  template <typename T>
+  requires(!std::same_as<T, Tracked> && std::convertible_to<const T&, Tracked>) Tracked(const std::vector<T>& items)
+      : Tracked(std::vector<Tracked>(items.begin(), items.end())) {}
+  template <typename T>
+  requires(!std::same_as<T, Tracked> && std::convertible_to<const T&, Tracked>)
+      Tracked(const std::map<std::string, T>& items)
+      : Tracked(std::map<std::string, Tracked>(items.begin(), items.end())) {}
   // In braces: {"listed", {v, w}}, {"mapped", {{"one", v}, {"two", w}}}.
   Tracked(std::initializer_list<Tracked> items) : Tracked(std::vector<Tracked>(items)) {}
   struct Entry;

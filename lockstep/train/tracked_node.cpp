@@ -137,6 +137,8 @@ NodePtr Tracked::of_iterator(std::shared_ptr<data::DatasetIterator> iterator) {
   return std::make_shared<IteratorNode>(std::move(iterator));
 }
 
+Tracked::Tracked(const data::DatasetInputIterator& iterator) : Tracked(iterator.source()) {}
+
 NodePtr Tracked::of_trackable(std::shared_ptr<Trackable> object) {
   require(object != nullptr, "an object");
   return std::make_shared<TrackableNode>(std::move(object));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -172,6 +173,10 @@ TEST(LinesOfPrograms, EpsilonIsThatOfTheProgram) {
   keras::config::set_epsilon(1e-3);
   const Tensor clipped = keras::losses::binary_crossentropy({{1.0, 0.0}}, {{0.0, 0.25}});
   const Tensor percentage = keras::losses::mean_absolute_percentage_error({{0.0}}, {{2.0}});
+  keras::config::set_epsilon(0.25);
+  const auto correlation = keras::metrics::ConcordanceCorrelation();
+  correlation.update_state({{0.0, 1.0, 2.0, 3.0}}, {{0.0, 1.0, 1.0, 2.0}});
+  EXPECT_NEAR(float(correlation.result()), 0.6666666865348816, 1e-6);
   keras::config::set_epsilon(1e-7);
   EXPECT_NEAR(clipped[0].item<double>(), 3.597718675716959, 1e-5);
   EXPECT_NEAR(percentage[0].item<double>(), 200000.0, 0.1);
@@ -239,6 +244,70 @@ TEST(LinesOfPrograms, ModulesAsSavedModelsAndEndpointsAsLayers) {
   const auto twice = layers::TFSMLayer(folder.path + "/net", {.call_endpoint = "twice"});
   expect_numbers(twice(x), net.dense_1(x) * 2);
   EXPECT_THROW(layers::TFSMLayer(folder.path + "/net"), ls::errors::InvalidArgumentError);
+}
+
+TEST(LinesOfPrograms, NoneAndEmptyModels) {
+  keras::Sequential model({layers::Input({3}), layers::Dense(2)});
+  model.compile({.optimizer = "sgd", .loss = "mse", .loss_weights = ls::None});
+  const keras::Model none = {};
+  EXPECT_TRUE(!none && none == ls::None && model && model != ls::None);
+  EXPECT_EQ(len(ls::data::Dataset::range(5).batch(2)), 3);
+}
+
+TEST(LinesOfPrograms, FunctionsByTheirNamesInPython) {
+  EXPECT_EQ(numbers(ops::roll(ops::range(5), 2, {.axis = 0})), (Numbers{3, 4, 0, 1, 2}));
+  EXPECT_EQ(numbers(ops::roll(Tensor{{1, 2, 3}, {4, 5, 6}}, {1, -1}, {.axis = {0, 1}})), (Numbers{5, 6, 4, 2, 3, 1}));
+  EXPECT_EQ(numbers(ls::math::reduce_sum(ls::linalg::eye(ops::shape(ops::ones({3, 2}))[0]))), Numbers{3});
+  const auto x = layers::Input({3});
+  const keras::Model model(x, ops::matmul(x, ops::eye(ops::shape(x)[1])) * ops::reduce_sum(ops::eye(ops::shape(x)[0])));
+  EXPECT_EQ(numbers(model.predict(Tensor{{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}})), (Numbers{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(numbers(keras::metrics::mean_squared_error(Tensor{{1.0, 2.0}}, Tensor{{2.0, 4.0}})), Numbers{2.5});
+  const auto config = layers::RandomZoom({-0.5, 0.0}, {-0.25, 0.0}, {.seed = 1}).get_config();
+  EXPECT_EQ(config.at("height_factor"), ls::Json({-0.5, 0.0}));
+  EXPECT_EQ(config.at("width_factor"), ls::Json({-0.25, 0.0}));
+
+  const auto rate = [](const Tensor& step) {
+    return ls::cond(
+        step < 3, [&] { return ops::cast(step, ls::float32) * 0.5; }, [] { return 1.25; });
+  };
+  EXPECT_EQ(numbers(rate(ls::constant(1))), Numbers{0.5});
+  EXPECT_EQ(numbers(rate(ls::constant(3))), Numbers{1.25});
+}
+
+class Head : public ls::Module {
+ public:
+  explicit Head(int n) : w(track("w", ls::Variable(ops::ones({n, 2}), {.name = "w"}))) {}
+  ls::Variable w;
+};
+class Heads : public ls::Module {
+ public:
+  std::map<std::string, Head> heads = track("heads", std::map<std::string, Head>{{"b", Head(2)}, {"a", Head(3)}});
+};
+
+TEST(LinesOfPrograms, CheckpointsOfDictsListsAndIterators) {
+  const Folder folder;
+  const Heads module;
+  EXPECT_EQ(module.trainable_variables()[0].shape(), (ls::Shape{3, 2}));
+  std::string path = ls::train::Checkpoint(module).write(folder.path + "/module");
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : ls::train::list_variables(path)) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"_CHECKPOINTABLE_OBJECT_GRAPH", "heads/a/w/.ATTRIBUTES/VARIABLE_VALUE",
+                                             "heads/b/w/.ATTRIBUTES/VARIABLE_VALUE"}));
+
+  const std::vector<ls::Variable> listed = {ls::Variable(1.0), ls::Variable(2.0)};
+  path = ls::train::Checkpoint({{"listed", listed}, {"mapped", {{"two", listed[1]}}}}).write(folder.path + "/list");
+  const ls::Variable two(0.0);
+  ls::train::Checkpoint({{"mapped", {{"two", two}}}}).read(path);
+  EXPECT_EQ(float(two), 2);
+
+  auto iterator = iter(ls::data::Dataset::range(6).batch(2));
+  const ls::train::Checkpoint checkpoint({{"iterator", iterator}});
+  next(iterator);
+  path = checkpoint.write(folder.path + "/iterator");
+  EXPECT_EQ(numbers(next(iterator)), (Numbers{2, 3}));
+  next(iterator);
+  checkpoint.read(path);
+  EXPECT_EQ(numbers(next(iterator)), (Numbers{2, 3}));
 }
 
 }  // namespace lines_of_programs

@@ -82,6 +82,46 @@ TEST(StepLines, TrainingMayBeTrueByDefault) {
   EXPECT_EQ(double(model.fit(x, y).history["loss"][0]), 36);
 }
 
+class Twice : public layers::Layer {
+ public:
+  keras::Structure call(const keras::Structure& x, const keras::CallContext& context) override {
+    return x * (context.value("training") != false ? 2.0 : 1.0);
+  }
+};
+
+TEST(StepLines, TrainingOfLayersMayBeTrueByDefaultToo) {
+  const keras::Sequential model({layers::Rescaling(1.0), keras::make_layer<Twice>()});
+  const auto x = ls::ops::ones({1, 2});
+  EXPECT_EQ(numbers(model(x)), (Numbers{2, 2}));
+  EXPECT_EQ(numbers(model(x, {.training = false})), (Numbers{1, 1}));
+  EXPECT_EQ(numbers(model(x, {.training = true})), (Numbers{2, 2}));
+  const auto layer = keras::make_layer<Twice>();
+  EXPECT_EQ(numbers(layer(x)), (Numbers{2, 2}));
+  EXPECT_EQ(numbers(layer(x, {.training = false})), (Numbers{1, 1}));
+}
+
+// A dataset of dicts without targets: steps get the dict.
+class Towers : public keras::Model {
+ public:
+  keras::Structure call(const keras::Structure& features) override { return features["a"] * features["b"]; }
+  keras::Results train_step(const keras::Structure& features) override {
+    return {{"product", kops::sum((*this)(features))}};
+  }
+  keras::Results test_step(const keras::Structure& features) override {
+    const auto& [a, b] = std::pair{features["a"], features["b"]};
+    return {{"sum", kops::sum(a + b)}};
+  }
+};
+
+TEST(StepLines, ADictWithoutTargetsIsWhatAStepGets) {
+  Towers model;
+  model.compile({.optimizer = "sgd"});
+  const Tensor a = {{1.0, 2.0}, {3.0, 4.0}}, b = {{5.0, 6.0}, {7.0, 8.0}};
+  const auto dataset = ls::data::Dataset::from_tensor_slices({{"a", a}, {"b", b}}).batch(2);
+  EXPECT_EQ(model.fit(dataset, {.verbose = 0}).history["product"][0], 70);
+  EXPECT_EQ(model.evaluate(dataset, {.verbose = 0})["sum"], 36);
+}
+
 class Codes : public keras::Layer {
  public:
   Codes() : Layer("Codes") {}

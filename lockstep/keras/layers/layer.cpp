@@ -556,6 +556,10 @@ Tensor CallContext::tensor(std::string_view keyword) const {
 
 Json CallContext::value(std::string_view keyword) const {
   const Argument* found = arguments ? arguments->find(keyword) : nullptr;
+  if (!found && keyword == "training") {
+    const std::optional<bool> training = CallScope::training();
+    return training ? Json(*training) : Json(nullptr);
+  }
   return found && found->is_leaf() && !found->leaf().is_tensor() ? found->leaf().value : Json(nullptr);
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/metrics/confusion_internal.h"
 #include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
@@ -12,8 +13,6 @@
 
 namespace lockstep::metrics {
 namespace {
-
-constexpr double kMargin = 1e-7;
 
 // Four counts for each threshold.
 class CurveMetric : public Metric {
@@ -80,8 +79,8 @@ class AUCMetric : public CurveMetric {
       options_.thresholds = given_.thresholds;
       std::sort(options_.thresholds.begin(), options_.thresholds.end());
     }
-    options_.thresholds.insert(options_.thresholds.begin(), -kMargin);
-    options_.thresholds.push_back(1.0 + kMargin);
+    options_.thresholds.insert(options_.thresholds.begin(), -keras::backend::epsilon());
+    options_.thresholds.push_back(1.0 + keras::backend::epsilon());
     options_.multi_label = given_.multi_label;
     if (!given_.multi_label) {
       options_.label_weights = given_.label_weights;

@@ -363,7 +363,7 @@ MetricPtr PearsonCorrelation(AxisOptions o) {
 
 MetricPtr ConcordanceCorrelation(AxisOptions o) {
   const auto line = [](double y_mean, double p_mean, double y_var, double p_var, double covariance) {
-    return 2 * covariance / (y_var + p_var + (y_mean - p_mean) * (y_mean - p_mean) + 1e-7);
+    return 2 * covariance / (y_var + p_var + (y_mean - p_mean) * (y_mean - p_mean) + keras::backend::epsilon());
   };
   return std::make_shared<MeanOf>("ConcordanceCorrelation", or_else(o.name, "concordance_correlation"), o.dtype,
                                   by_line("ConcordanceCorrelation", o.axis, line), Metric::Direction::kUp,

@@ -159,6 +159,10 @@ class Model {
     return (*impl())(first, second, options);
   }
 
+  // Whether it is a model: false for an empty one, as None is in Python.
+  explicit operator bool() const { return impl_ != nullptr; }
+  friend bool operator==(const Model& model, NoneType) { return !model; }
+
   std::string name() const;
   bool built() const;
   // Makes the variables for inputs of this shape (the batch included, kUnknownDim for None).

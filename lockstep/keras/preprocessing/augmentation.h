@@ -80,6 +80,12 @@ requires std::is_arithmetic_v<Factor> LayerHandle RandomZoom(Json height_factor,
   options.width_factor = width_factor;
   return RandomZoom(std::move(options));
 }
+inline LayerHandle RandomZoom(Json height_factor, std::initializer_list<double> width_factor,
+                              RandomZoomOptions options = {}) {
+  options.height_factor = std::move(height_factor);
+  options.width_factor = std::vector<double>(width_factor);
+  return RandomZoom(std::move(options));
+}
 
 struct RandomTranslationOptions {
   FieldNamesOnly names_only = {};

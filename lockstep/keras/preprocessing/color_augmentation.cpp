@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/preprocessing/augmentation_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 
@@ -133,7 +134,7 @@ class RandomSaturationLayer : public ColorLayer<RandomSaturationLayer, RandomHue
   bool draws_in_inference() const override { return true; }
   Tensors draw(const Tensor& x) override {
     const Tensor factor = uniform(x, {}, range_);
-    return {factor / (1.0 - factor + 1e-7)};
+    return {factor / (1.0 - factor + backend::epsilon())};
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     Channels hsv = to_hsv(split_channels(x, who()));

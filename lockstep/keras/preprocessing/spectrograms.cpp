@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/backend.h"
 #include "lockstep/keras/initializers/stft_internal.h"
 #include "lockstep/keras/layers/frames_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
@@ -112,8 +113,8 @@ class StftSpectrogramLayer : public ConfiguredLayer<StftSpectrogramLayer, STFTSp
     const Tensor power = ops::square(real) + ops::square(imag);
     if (options_.mode == "psd")  // frequencies between the first and the last stand for two
       return power + ops::pad(ops::slice_axis(power, 3, 1, frequencies_ - 1), {{0, 0}, {0, 0}, {0, 0}, {1, 1}});
-    const Tensor magnitude = ops::sqrt(ops::maximum(power, kTiny));
-    return options_.mode == "magnitude" ? magnitude : ops::log(ops::maximum(magnitude, kTiny));
+    const Tensor magnitude = ops::sqrt(ops::maximum(power, backend::epsilon()));
+    return options_.mode == "magnitude" ? magnitude : ops::log(ops::maximum(magnitude, backend::epsilon()));
   }
   // From (batch, channels, frames, frequencies).
   Tensor arranged(const Tensor& x, bool first) const {
@@ -127,7 +128,6 @@ class StftSpectrogramLayer : public ConfiguredLayer<StftSpectrogramLayer, STFTSp
     return first ? ops::reshape(y, {-1, features, frames}) : ops::reshape(y, {-1, frames, features});
   }
 
-  static constexpr double kTiny = 1e-7;
   std::int64_t step_ = 1, frequencies_ = 2;
   VariablePtr real_kernel_, imag_kernel_;
 };
