@@ -212,6 +212,7 @@ void infer_entries(const ops::Op& op, std::span<const Tensor> inputs, const ops:
 void infer_handles(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs,
                    std::vector<Inferred>& outputs) {
   const std::string& name = op.signature->name;
+  if (name == "LookupTableFindV2" && inputs[2].rank() == 0) outputs[0].shape = inputs[1].shape();  // scalar values
   if (name != "ReadVariableOp" && name != "ResourceGather") return;
   VariableResource* variable = variable_of(inputs[0]);
   if (!variable) return;

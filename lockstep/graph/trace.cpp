@@ -326,12 +326,15 @@ Tensors record_call(const TracedFunction& function, const Tensors& inputs) {
   arguments.insert(arguments.end(), function.captures.begin(), function.captures.end());
   std::vector<DType> types;
   for (const Result& result : function.function->results) types.push_back(result.dtype);
-  const ops::Op* op =
-      ops::Table::instance().find(function.function->stateful ? "StatefulPartitionedCall" : "PartitionedCall");
-  return tracer->record(
-      *op, arguments,
-      ops::complete_attrs(*op->signature, arguments,
-                          {{"f", ops::FunctionName{function.function->name, nullptr}}, {"Tout", types}}));
+  return record_operation(function.function->stateful ? "StatefulPartitionedCall" : "PartitionedCall", arguments,
+                          {{"f", ops::FunctionName{function.function->name, nullptr}}, {"Tout", types}});
+}
+
+Tensors record_operation(std::string_view name, const Tensors& inputs, ops::Attrs attrs) {
+  Tracer* tracer = TraceScope::current();
+  const ops::Op* op = ops::Table::instance().find(name);
+  if (!tracer || !op) throw_failed_precondition(fmt::format("'{}' can be recorded only inside a trace", name));
+  return tracer->record(*op, inputs, ops::complete_attrs(*op->signature, inputs, std::move(attrs)));
 }
 
 }  // namespace lockstep::graph

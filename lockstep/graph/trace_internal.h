@@ -136,6 +136,9 @@ std::string argument_name(std::string_view text);
 // PartitionedCall or StatefulPartitionedCall node.
 Tensors record_call(const TracedFunction& function, const Tensors& inputs);
 
+// Records an operation that only graphs run, such as those of lookup tables, in the innermost trace of this thread.
+Tensors record_operation(std::string_view name, const Tensors& inputs, ops::Attrs attrs = {});
+
 // Control flow that works on values (a plain C++ loop), while inferring shapes, and while tracing (a
 // While or If node). Variables and outer tensors may be used freely inside. `shapes`, when given, are
 // the loop variables' static shapes where they change from one iteration to the next.

@@ -217,9 +217,11 @@ Tensors batch_norm_grad(const Call& call) {
   at::Tensor mean = in(call, 3).detach(), variance = in(call, 4).detach();
   const std::int64_t rank = x.dim(), axis = channel_axis(call, rank);
   const Ints axes = other_axes(axis, rank);
-  if (call.attr<bool>("is_training") && x.requires_grad() && grad_enabled()) {  // its own gradient follows the moments
-    mean = x.mean(axes);
-    variance = at::square(x - along(mean, axis, rank)).mean(axes);
+  if (call.attr<bool>("is_training") && x.requires_grad() && grad_enabled()) {
+    // The given moments, with a gradient that follows those of x.
+    const at::Tensor center = x.mean(axes), spread = at::square(x - along(center, axis, rank)).mean(axes);
+    mean = mean + (center - center.detach());
+    variance = variance + (spread - spread.detach());
   }
   const at::Tensor inverse = at::rsqrt(variance + static_cast<double>(call.attr<float>("epsilon")));
   const at::Tensor normal = (x - along(mean, axis, rank)) * along(inverse, axis, rank);

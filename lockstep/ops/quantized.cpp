@@ -304,9 +304,10 @@ Tensors quantized_mul(const Call& call) {
 
 // Both in one range that is wide enough for many sums. The operations name the type of their result differently.
 Tensors quantized_add(const Call& call) {
-  require_output(call, call.name() == "QuantizedBiasAdd" ? "out_type" : "Toutput", DType::kQInt32);
+  const bool bias = call.name() == "QuantizedBiasAdd";
+  require_output(call, bias ? "out_type" : "Toutput", DType::kQInt32);
   const Range a = range_in(call, 2), b = range_in(call, 4);
-  const float most = std::max({a.max, -a.min, b.max, -b.min}) * (1 << 17);
+  const float most = std::max({a.max, -a.min, b.max, -b.min}) * static_cast<float>(bias ? 1 << 17 : 1 << 14);
   const Range out{-most, most};
   const at::Tensor x = requantized(wide(call, 0), dtype_in(call, 0), a, DType::kQInt32, out),
                    y = requantized(wide(call, 1), dtype_in(call, 1), b, DType::kQInt32, out);

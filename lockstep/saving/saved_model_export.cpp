@@ -189,6 +189,46 @@ ObjectNode* Export::tracked_object(const TrackedNode& tracked) {
   return node;
 }
 
+std::string table_name(std::size_t number) { return fmt::format("lookup_table_{}", number); }
+
+ObjectNode* Export::table_function(const std::string& base, const std::function<Tensor()>& fn) {
+  Concrete concrete;
+  concrete.traced = graph::trace(function_name(base), [&](const Tensors&) { return Tensors{fn()}; }, {});
+  write_input_signature({}, std::nullopt, &concrete.input_signature);
+  write_spec({Shape{}, concrete.traced.outputs[0].dtype}, &concrete.output_signature);
+  library_.merge(concrete.traced.library);
+  library_.add(concrete.traced.function);
+  table_functions_.push_back(std::move(concrete));
+  return add_object(ObjectNode::Kind::kTableFunction, table_functions_.size() - 1);
+}
+
+// A table has a function that makes it and one that gives it its entries, which are constants of that function.
+void Export::add_table(const std::shared_ptr<ops::TableResource>& table) {
+  ObjectNode* node = add_object(ObjectNode::Kind::kTable);
+  node->table = table;
+  table_objects_.emplace(table.get(), node);
+  const ops::Attrs attrs{{"key_dtype", table->key_dtype()},
+                         {"value_dtype", table->value_dtype()},
+                         {"shared_name", table_name(tables_.size())}};
+  node->children.emplace_back("_create_resource", table_function("creator", [&] {
+                                return graph::record_operation("HashTableV2", {}, attrs)[0];
+                              }));
+  node->children.emplace_back(
+      "_initialize", table_function("initializer", [&] {
+        const Tensors entries = table->export_all();
+        graph::record_operation("InitializeTableV2", {Tensor::resource(table), entries[0], entries[1]});
+        return Tensor::scalar(std::int32_t{1});
+      }));
+  tables_.push_back(node);
+}
+
+void Export::add_tables(const Concrete& concrete) {
+  for (const Tensor& capture : concrete.traced.captures) {
+    const auto table = std::dynamic_pointer_cast<ops::TableResource>(capture.resource_value());
+    if (table && table_objects_.count(table.get()) == 0) add_table(table);
+  }
+}
+
 ObjectNode* Export::variable_list(const std::function<bool(const VariablePtr&)>& wanted) {
   ObjectNode* list = add_object(ObjectNode::Kind::kList);
   for (const VariablePtr& variable : model_.variables) {
@@ -210,6 +250,11 @@ void Export::build_objects() {
     losses->children.emplace_back(std::to_string(i), add_object(ObjectNode::Kind::kLoss, i));
   }
   root->children.emplace_back("regularization_losses", losses);
+  for (const auto& traces : functions_) {
+    for (const Concrete& concrete : traces) add_tables(concrete);
+  }
+  for (const Concrete& concrete : losses_) add_tables(concrete);
+  for (std::size_t i = 0; i < tables_.size(); ++i) root->children.emplace_back(table_name(i), tables_[i]);
   ObjectNode* signatures = add_object(ObjectNode::Kind::kSignatureMap);
   for (std::size_t i = 0; i < signatures_.size(); ++i) {
     signatures->children.emplace_back(signatures_[i].key, add_object(ObjectNode::Kind::kSignature, i));
@@ -260,9 +305,11 @@ void Export::build_checkpoint_graph() {
   checkpoint_graph_ = graph.serialize();
 }
 
-const ObjectNode& Export::variable_of(const Tensor& capture, const std::string& function) const {
-  const auto found = variable_objects_.find(capture.resource_value().get());
-  if (found != variable_objects_.end()) return *found->second;
+const ObjectNode& Export::object_of(const Tensor& capture, const std::string& function) const {
+  for (const auto* objects : {&variable_objects_, &table_objects_}) {
+    if (const auto found = objects->find(capture.resource_value().get()); found != objects->end())
+      return *found->second;
+  }
   throw_failed_precondition(
       fmt::format("function '{}' uses '{}', which the exported model does not track; add it to the model's variables",
                   function, capture.resource_value()->resource_name()));
@@ -271,7 +318,7 @@ const ObjectNode& Export::variable_of(const Tensor& capture, const std::string& 
 void Export::add_concrete(const Concrete& concrete, tensorflow::SavedObjectGraph* graph) const {
   const std::string& name = concrete.traced.function->name;
   auto& entry = (*graph->mutable_concrete_functions())[name];
-  for (const Tensor& capture : concrete.traced.captures) entry.add_bound_inputs(variable_of(capture, name).id);
+  for (const Tensor& capture : concrete.traced.captures) entry.add_bound_inputs(object_of(capture, name).id);
   *entry.mutable_canonicalized_input_signature() = concrete.input_signature;
   *entry.mutable_output_signature() = concrete.output_signature;
 }
@@ -281,7 +328,9 @@ void Export::write_objects(tensorflow::SavedObjectGraph* graph) const {
   for (const auto& traces : functions_) {
     for (const Concrete& concrete : traces) add_concrete(concrete, graph);
   }
-  for (const Concrete& concrete : losses_) add_concrete(concrete, graph);
+  for (const auto* more : {&losses_, &table_functions_}) {
+    for (const Concrete& concrete : *more) add_concrete(concrete, graph);
+  }
   for (const SignatureExport& signature : signatures_) add_concrete(signature.wrapper, graph);
 }
 
@@ -327,10 +376,14 @@ void Export::write_object(const ObjectNode& node, tensorflow::SavedObject* objec
       write_function_spec(parameters, function.takes_training, saved->mutable_function_spec());
       break;
     }
+    case ObjectNode::Kind::kTable: object->mutable_resource(); break;
     case ObjectNode::Kind::kLoss:
-      object->mutable_function()->add_concrete_functions(losses_[node.index].traced.function->name);
+    case ObjectNode::Kind::kTableFunction: {
+      const auto& concretes = node.kind == ObjectNode::Kind::kLoss ? losses_ : table_functions_;
+      object->mutable_function()->add_concrete_functions(concretes[node.index].traced.function->name);
       write_function_spec({}, false, object->mutable_function()->mutable_function_spec());
       break;
+    }
     case ObjectNode::Kind::kSignature: {
       const SignatureExport& signature = signatures_[node.index];
       auto* bare = object->mutable_bare_concrete_function();

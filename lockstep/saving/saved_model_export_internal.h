@@ -9,6 +9,7 @@
 
 #include "lockstep/formats/proto/meta_graph.pb.h"
 #include "lockstep/graph/trace_internal.h"
+#include "lockstep/ops/table_resource_internal.h"
 #include "lockstep/saving/saved_model.h"
 
 namespace lockstep::saved_model {
@@ -29,11 +30,24 @@ struct SignatureExport {
 };
 
 struct ObjectNode {
-  enum class Kind { kObject, kList, kDict, kTuple, kVariable, kFunction, kLoss, kSignatureMap, kSignature };
+  enum class Kind {
+    kObject,
+    kList,
+    kDict,
+    kTuple,
+    kVariable,
+    kTable,
+    kTableFunction,
+    kFunction,
+    kLoss,
+    kSignatureMap,
+    kSignature
+  };
   Kind kind = Kind::kObject;
   std::vector<std::pair<std::string, ObjectNode*>> children;
   VariablePtr variable;
-  std::size_t index = 0;  // of the function, loss or signature
+  std::shared_ptr<ops::TableResource> table;
+  std::size_t index = 0;  // of the function, loss, signature or function of a table
   int id = -1;
 };
 
@@ -44,6 +58,7 @@ class Export {
   // Numbered breadth first from the root; variables in the order of their numbers.
   const std::vector<ObjectNode*>& objects() const { return objects_; }
   const std::vector<ObjectNode*>& variables() const { return variables_; }
+  const std::vector<ObjectNode*>& tables() const { return tables_; }
   const std::vector<SignatureExport>& signatures() const { return signatures_; }
   const graph::FunctionLibrary& library() const { return library_; }
   const SaveOptions& options() const { return options_; }
@@ -52,8 +67,8 @@ class Export {
   const std::string& checkpoint_graph() const { return checkpoint_graph_; }
 
   void write_objects(tensorflow::SavedObjectGraph* graph) const;
-  // The variable behind a captured handle.
-  const ObjectNode& variable_of(const Tensor& capture, const std::string& function) const;
+  // The variable or table behind a captured handle.
+  const ObjectNode& object_of(const Tensor& capture, const std::string& function) const;
 
  private:
   void trace_functions();
@@ -63,6 +78,9 @@ class Export {
   void number_objects();
   void build_checkpoint_graph();
   ObjectNode* add_object(ObjectNode::Kind kind, std::size_t index = 0);
+  void add_table(const std::shared_ptr<ops::TableResource>& table);
+  void add_tables(const Concrete& concrete);
+  ObjectNode* table_function(const std::string& base, const std::function<Tensor()>& fn);
   ObjectNode* variable_object(const VariablePtr& variable);
   ObjectNode* tracked_object(const TrackedNode& node);
   ObjectNode* variable_list(const std::function<bool(const VariablePtr&)>& wanted);
@@ -73,18 +91,21 @@ class Export {
   const Exportable& model_;
   const SaveOptions& options_;
   std::vector<std::vector<Concrete>> functions_;  // by ExportFunction; two where `training` is taken
-  std::vector<Concrete> losses_;
+  std::vector<Concrete> losses_, table_functions_;
   std::vector<SignatureExport> signatures_;
   graph::FunctionLibrary library_;
   int next_function_ = 10;
   std::vector<std::unique_ptr<ObjectNode>> owned_;
-  std::unordered_map<const Resource*, ObjectNode*> variable_objects_;
+  std::unordered_map<const Resource*, ObjectNode*> variable_objects_, table_objects_;
   std::map<const TrackedNode*, ObjectNode*> tracked_objects_;
   ObjectNode* root_ = nullptr;
-  std::vector<ObjectNode*> objects_, variables_;
+  std::vector<ObjectNode*> objects_, variables_, tables_;
   std::vector<std::string> keys_;
   std::string checkpoint_graph_;
 };
+
+// The name by which a graph shares a table.
+std::string table_name(std::size_t number);
 
 // The MetaGraphDef without the object graph: outer graph, library, signatures, saver.
 void write_outer_graph(const Export& exported, tensorflow::MetaGraphDef* meta);

@@ -34,6 +34,7 @@ class OuterGraph {
 
   void write() {
     for (const ObjectNode* object : exported_.variables()) add_variable(*object);
+    for (std::size_t i = 0; i < exported_.tables().size(); ++i) add_table(*exported_.tables()[i], i);
     for (const SignatureExport& signature : exported_.signatures()) add_signature(signature);
     add_init_op();
     add_saver();
@@ -56,7 +57,7 @@ class OuterGraph {
 
   int add_strings(const std::string& name, std::vector<std::string> values, bool scalar = false) {
     const Shape shape = scalar ? Shape{} : Shape{static_cast<std::int64_t>(values.size())};
-    return add(name, "Const", {}, {{"dtype", DType::kString}, {"value", Tensor::strings(std::move(values), shape)}});
+    return add_constant(name, Tensor::strings(std::move(values), shape));
   }
 
   void add_variable(const ObjectNode& object) {
@@ -66,6 +67,23 @@ class OuterGraph {
         add(name, "VarHandleOp", {}, {{"dtype", dtype}, {"shape", object.variable->shape()}, {"shared_name", name}});
     handles_.emplace(object.id, handle);
     reads_.push_back(add(name + "/Read/ReadVariableOp", "ReadVariableOp", {{handle, 0}}, {{"dtype", dtype}}));
+  }
+
+  int add_constant(const std::string& name, const Tensor& value) {
+    return add(name, "Const", {}, {{"dtype", value.dtype()}, {"value", value}});
+  }
+
+  // The init op gives the table its entries.
+  void add_table(const ObjectNode& object, std::size_t number) {
+    const std::string name = graph_.unique_name(table_name(number));
+    const DType key = object.table->key_dtype(), value = object.table->value_dtype();
+    const int handle =
+        add(name, "HashTableV2", {}, {{"key_dtype", key}, {"value_dtype", value}, {"shared_name", table_name(number)}});
+    handles_.emplace(object.id, handle);
+    const Tensors entries = object.table->export_all();
+    const int keys = add_constant(name + "/keys", entries[0]), values = add_constant(name + "/values", entries[1]);
+    initializers_.push_back(add(name + "/initialize", "InitializeTableV2", {{handle, 0}, {keys, 0}, {values, 0}},
+                                {{"Tkey", key}, {"Tval", value}}));
   }
 
   static void describe(const std::string& tensor, const TensorSpec& spec, tensorflow::TensorInfo* info) {
@@ -88,7 +106,7 @@ class OuterGraph {
     }
     const auto& function = *signature.wrapper.traced.function;
     for (const Tensor& capture : signature.wrapper.traced.captures) {
-      inputs.push_back({handles_.at(exported_.variable_of(capture, function.name).id), 0});
+      inputs.push_back({handles_.at(exported_.object_of(capture, function.name).id), 0});
       in_types.push_back(DType::kResource);
     }
     for (const TensorSpec& output : signature.outputs) out_types.push_back(output.dtype);
@@ -103,6 +121,7 @@ class OuterGraph {
 
   void add_init_op() {
     const int node = add("NoOp", "NoOp", {}, {});
+    graph_.node(node).control_inputs = initializers_;
     const std::string& name = graph_.node(node).name;
     auto& info = (*(*meta_->mutable_signature_def())[kInitOpKey].mutable_outputs())[kInitOpKey];
     info.set_name(name);
@@ -169,7 +188,8 @@ class OuterGraph {
   const Export& exported_;
   tensorflow::MetaGraphDef* meta_;
   graph::Graph graph_;
-  std::map<int, int> handles_;  // object number -> VarHandleOp
+  std::map<int, int> handles_;  // object number -> VarHandleOp or HashTableV2
+  std::vector<int> initializers_;
   std::vector<int> reads_;
 };
 

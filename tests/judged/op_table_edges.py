@@ -270,6 +270,14 @@ def examples_in_json():
     return {"a": parsed["a"], "b": tf.sparse.to_dense(parsed["b"]), "c": parsed["c"], "empty": R.DecodeJSONExample(json_examples=["{}", "{\"features\":{}}"])}
 
 
+def ranges_of_quantized_sums():
+    out, x = {}, np.array([[0, 9, 255], [128, 77, 200]], "uint8")
+    for i, (low, high) in enumerate(((-3., 1.), (.5, 9.), (-.25, 2.5))):
+        made = R.QuantizedAdd(x=tf.bitcast(x, tf.quint8), y=tf.bitcast(x[0, 1], tf.quint8), min_x=-1., max_x=2., min_y=low, max_y=high)
+        out |= {f"low_{i}": made.min_z, f"high_{i}": made.max_z}
+    return out
+
+
 def evenly_spread():
     out = {f"sobol_{axes}": R.SobolSample(dim=axes, num_results=count, skip=skip) for axes, count, skip in ((1, 5, 0), (3, 7, 1), (40, 9, 13))}
     for most in (0, 9, 70000, 2**31 - 1):
@@ -309,4 +317,4 @@ def maps_of_tensors():
 
 GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
                                           summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
-                                          evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors)}
+                                          ranges_of_quantized_sums, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors)}

@@ -155,6 +155,39 @@ def test_predict_of_keras_export(trained, tmp_path):
         tool.assert_close(outputs[0][1], model.predict(x[:n], verbose=0), 1e-5)
 
 
+def test_tables_of_vocabularies(tmp_path):
+    """Layers with a vocabulary become tables, which both loaders of TensorFlow fill, and so does a reader of their export."""
+    L, words = keras.layers, ["ab", "c", "hello", "world"]
+    text, line, number = keras.Input((2,), dtype="string"), keras.Input((), dtype="string"), keras.Input((), dtype="int64")
+    back = L.StringLookup(vocabulary=words, invert=True)(L.StringLookup(vocabulary=words, mask_token="")(text))
+    parts = [L.Flatten()(L.Embedding(9, 2)(L.StringLookup(vocabulary=words, num_oov_indices=3, mask_token="zz")(text))),
+             L.StringLookup(vocabulary=words, output_mode="multi_hot", num_oov_indices=2)(text),
+             L.StringLookup(vocabulary=words, output_mode="count")(back),
+             L.IntegerLookup(vocabulary=[5, 7], output_mode="one_hot", num_oov_indices=2)(number),
+             L.Reshape((1,))(L.IntegerLookup(vocabulary=[5, 7], mask_token=0)(number)),
+             L.HashedCrossing(5, output_mode="one_hot")((line, number)),
+             L.TextVectorization(output_sequence_length=3, vocabulary=words)(line),
+             L.TextVectorization(output_sequence_length=4, split="character", vocabulary=words)(line),
+             L.TextVectorization(output_mode="tf_idf", ngrams=2, vocabulary=words + ["hello world"], idf_weights=[.5, .25, 1, 2, 3])(line),
+             L.TextVectorization(output_mode="count", split=None, standardize="lower", vocabulary=words)(text)]
+    model = keras.Model([text, line, number], L.Dense(3)(L.Concatenate()([L.Rescaling(1.)(part) for part in parts])))
+    tool.randomise(model, tool.generator("tables"), .5)
+    model.save(tmp_path / "m.keras")
+    x = [np.array([["ab", "zz"], ["", "c"], ["world", "q"]]), np.array(["Hello, world! Hello", "", "c x ab hello world"]), np.array([5, 0, -9])]
+    expected = model([tf.constant(part) for part in x]).numpy()
+    path = saved_model(tmp_path)
+    feeds = dict(zip([part.name for part in model.inputs], x))
+    loaded = tf.saved_model.load(path)
+    for call in (loaded.signatures["serving_default"], loaded.serve):
+        out = call(**{key: tf.constant(v) for key, v in feeds.items()}) if call is not loaded.serve else call([tf.constant(v) for v in x])
+        tool.assert_close(tf.nest.flatten(out)[0].numpy(), expected, 1e-5)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        signature = tf.compat.v1.saved_model.loader.load(session, ["serve"], path).signature_def["serving_default"]
+        found = session.run(list(signature.outputs.values())[0].name, {signature.inputs[key].name: v for key, v in feeds.items()})
+        tool.assert_close(found, expected, 1e-5)
+    tool.assert_close(tool.predict(path, feeds, tmp_path, single=True)[0][1], expected, 1e-5)
+
+
 def test_predict_of_tf_keras(tmp_path):
     import tf_keras
     rng = tool.generator("tf-keras")

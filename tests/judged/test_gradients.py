@@ -45,12 +45,18 @@ def twice(x, scale, dy):
     return slopes[0] + slopes[1] * x
 
 
+def given_moments(dy, x, scale):
+    made = R.FusedBatchNormGradV3(y_backprop=dy, x=x, scale=scale, reserve_space_1=[.1, -.3, .5], reserve_space_2=[.4, 2, .7], reserve_space_3=[], epsilon=.01)
+    return tf.stop_gradient(made.x_backprop + made.scale_backprop) + dy * scale
+
+
 COLORS = np.array([[.2, .5, .5], [.5, .5, .2], [.5, .2, .5], [.3, .3, .3], [0, .4, 0], [.4, 0, 0], [0, 0, 0], [.9, .1, .4], [.1, .8, .3], [.2, .3, .6]], "f")
 SMALL = np.array([1e-30, 1e-12, 1e-4, .3, 1, 1e8], "f")
 LSTM = [RNG.normal(0, 1, shape).astype("f") for shape in ((5, 2, 3), (2, 4), (2, 4), (7, 16), (16,), (4,), (4,), (4,))]
 VOLUME = np.round(RNG.normal(0, 1, (2, 5, 6, 4, 2))).astype("f")
 WINDOW = dict(ksize=[1, 2, 3, 1], strides=[1, 2, 2, 1], padding="SAME")
 CASES = {
+    "given_moments": (given_moments, IMAGE, IMAGE[:, ::-1].copy(), np.array([1, .5, -2], "f")),
     "isotonic": (lambda x: R.IsotonicRegression(input=x, output_dtype=tf.float32).output, np.array([[1, 3, 2, 2.5, 0, -1, 4], [3, 2, 1, 0, 5, 5, 6]], "f")),
     "larger": (lambda x, y: R.Maximum(x=x, y=y) + R.Minimum(x=x, y=1.), EDGES, EDGES[::-1].copy()), "smaller": (lambda x, y: R.Minimum(x=x, y=y), EDGES, EDGES[:1]),
     "levels_of_an_empty_range": (lambda x, low, high: R.FakeQuantWithMinMaxVars(inputs=x, min=low, max=high), EDGES, np.float32(1), np.float32(-.5)),

@@ -292,10 +292,30 @@ class HashedCrossingLayer : public ConfiguredLayer<HashedCrossingLayer, HashedCr
                         dtype_name(x.dtype())));
     }
   }
+  Tensor traced_bins(const std::vector<Tensor>& features) const {
+    Tensors columns;
+    std::vector<DType> types;
+    DType internal = DType::kString;
+    for (const Tensor& x : features) {
+      const bool text = x.dtype() == DType::kString;
+      columns.push_back(ops::reshape(text ? x : ops::cast(x, DType::kInt64), {-1, 1}));
+      types.push_back(columns.back().dtype());
+      if (!text) internal = DType::kInt64;
+    }
+    const Tensors crossed = ops::call("SparseCross", columns,
+                                      {{"N", std::int64_t{0}},
+                                       {"sparse_types", std::vector<DType>()},
+                                       {"dense_types", types},
+                                       {"hashed_output", true},
+                                       {"num_buckets", options_.num_bins},
+                                       {"hash_key", static_cast<std::int64_t>(kCrossingKey)},
+                                       {"out_type", DType::kInt64},
+                                       {"internal_type", internal}});
+    return ops::reshape(crossed[1], ops::shape_of(features[0]));
+  }
   Tensor bins(const std::vector<Tensor>& features) const {
     if (std::any_of(features.begin(), features.end(), [](const Tensor& x) { return x.is_symbolic(); })) {
-      if (graph::TraceScope::current())
-        throw_unimplemented(fmt::format("HashedCrossing '{}' cannot be part of an exported graph", name()));
+      if (graph::TraceScope::current()) return traced_bins(features);
       return ops::cast(ops::equal(features[0], features[0]), DType::kInt64);
     }
     std::vector<std::vector<std::uint64_t>> columns;

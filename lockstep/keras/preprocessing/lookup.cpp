@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "lockstep/data/dataset.h"
-#include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
@@ -67,8 +66,6 @@ class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocab
   bool casts_inputs() const override { return false; }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& x = inputs.leaf();
-    if (x.is_symbolic() && graph::TraceScope::current())
-      throw_unimplemented(fmt::format("{} cannot be part of an exported graph: export the model behind it", who()));
     if (this->options_.invert) return table_.tokens(x);
     return table_.encode(table_.places(x), this->options_.vocabulary_size);
   }

@@ -22,8 +22,8 @@ namespace lockstep::layers {
 // token's inverse document frequency, float32. The output of one_hot, multi_hot, count and tf_idf has as many columns
 // as the vocabulary has entries, or max_tokens of them with pad_to_max_tokens.
 //
-// A `.keras` file has the vocabulary among its assets, unless it was given to the constructor. An .h5 file and an
-// exported SavedModel cannot have it: Unimplemented.
+// A `.keras` file has the vocabulary among its assets, unless it was given to the constructor; an exported SavedModel
+// has it as a table. An .h5 file cannot have it: Unimplemented.
 
 struct StringLookupOptions {
   std::optional<std::int64_t> max_tokens = {};  // of the vocabulary, special tokens included; at least 2

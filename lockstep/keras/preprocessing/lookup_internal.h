@@ -14,8 +14,10 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/preprocessing/categories_internal.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/table_resource_internal.h"
 
 namespace lockstep::keras {
 
@@ -101,8 +103,10 @@ class IndexLookup {
     if (counts_documents()) set_weights(std::move(weights));
   }
 
-  // Places of keys, int64 in their shape; symbols stand for keys while shapes are inferred.
+  // Places of keys, int64 in their shape; symbols stand for keys while shapes are inferred. A traced function looks
+  // them up in a table.
   Tensor places(const Tensor& keys) const {
+    if (keys.is_symbolic() && graph::TraceScope::current()) return traced_places(keys);
     if (keys.is_symbolic()) return ops::cast(ops::equal(keys, keys), DType::kInt64);
     require_vocabulary();
     const std::vector<Key> given = keys_of(keys);
@@ -110,14 +114,14 @@ class IndexLookup {
     std::vector<std::int64_t> buckets;
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (set_.mask_token && given[i] == *set_.mask_token) {
-        out[i] = set_.output_mode == "int" ? 0 : std::numeric_limits<std::int64_t>::max();
+        out[i] = mask_place();
       } else if (const auto known = index_.find(given[i]); known != index_.end()) {
         out[i] = known->second;
       } else if (set_.num_oov_indices == 0) {
         throw_invalid_argument(fmt::format("{} requires tokens of its vocabulary, as num_oov_indices is 0: found {}",
                                            set_.who, text_of(given[i])));
       } else {
-        if (set_.num_oov_indices > 1 && buckets.empty()) buckets = buckets_of(keys);
+        if (set_.num_oov_indices > 1 && buckets.empty()) buckets = buckets_of(keys).template to_vector<std::int64_t>();
         out[i] = oov_start() + (buckets.empty() ? 0 : buckets[i]);
       }
     }
@@ -126,6 +130,7 @@ class IndexLookup {
 
   // The tokens at places of any integer dtype.
   Tensor tokens(const Tensor& places) const {
+    if (places.is_symbolic() && graph::TraceScope::current()) return traced_tokens(places);
     if (places.is_symbolic()) {
       if constexpr (kStrings) return ops::call1("AsString", {places});
       return ops::cast(places, DType::kInt64);
@@ -158,7 +163,7 @@ class IndexLookup {
                       set_.who, set_.output_mode));
     if (!counts_documents()) return encode_categories(places, set_.output_mode, depth, numbers_);
     const Tensor counts = encode_categories(places, "count", depth, DType::kFloat32);
-    if (counts.is_symbolic()) return counts;
+    if (counts.is_symbolic() && !graph::TraceScope::current()) return counts;
     if (!idf_.defined())
       throw_failed_precondition(fmt::format("{} requires idf_weights: call adapt() with data", set_.who));
     return counts * idf_;
@@ -226,9 +231,7 @@ class IndexLookup {
 
   // The elements of a tensor of strings, or of integers.
   std::vector<Key> keys_of(const Tensor& keys) const {
-    if ((keys.dtype() == DType::kString) != kStrings)
-      throw_invalid_argument(fmt::format("invalid input of {}: found {}, expected {}", set_.who,
-                                         dtype_name(keys.dtype()), kStrings ? "strings" : "integers"));
+    check_keys(keys);
     if constexpr (kStrings) {
       return keys.string_values();
     } else {
@@ -237,6 +240,64 @@ class IndexLookup {
   }
 
  private:
+  void check_keys(const Tensor& keys) const {
+    if ((keys.dtype() == DType::kString) != kStrings)
+      throw_invalid_argument(fmt::format("invalid input of {}: found {}, expected {}", set_.who,
+                                         dtype_name(keys.dtype()), kStrings ? "strings" : "integers"));
+  }
+  // What other modes than "int" leave out has a number that no column has.
+  std::int64_t mask_place() const { return set_.output_mode == "int" ? 0 : std::numeric_limits<std::int64_t>::max(); }
+
+  // One table for all traces of a vocabulary, so that a file has it once.
+  Tensor graph_table() const {
+    require_vocabulary();
+    if (graph_table_) return Tensor::resource(graph_table_);
+    std::vector<Key> tokens = tokens_;
+    std::vector<std::int64_t> places(tokens_.size());
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = token_start() + static_cast<std::int64_t>(i);
+    if (set_.mask_token) {
+      tokens.push_back(*set_.mask_token);
+      places.push_back(mask_place());
+    }
+    const auto count = static_cast<std::int64_t>(tokens.size());
+    Tensor from = tensor_of(std::move(tokens), Shape{count}), to = Tensor::from_vector(places, Shape{count});
+    if (set_.invert) std::swap(from, to);
+    const auto table = std::make_shared<ops::TableResource>("lookup_table", from.dtype(), to.dtype());
+    table->insert(from, to, true);
+    graph_table_ = table;
+    return Tensor::resource(graph_table_);
+  }
+  static Tensor find_in_table(const Tensor& table, const Tensor& keys, const Tensor& default_value) {
+    return graph::record_operation("LookupTableFindV2", {table, keys, default_value})[0];
+  }
+  Tensor traced_places(const Tensor& keys) const {
+    check_keys(keys);
+    const Tensor known = kStrings ? keys : ops::cast(keys, DType::kInt64);
+    const std::int64_t unknown = set_.num_oov_indices == 1 ? oov_start() : -1;
+    const Tensor found = find_in_table(graph_table(), known, Tensor::scalar(unknown));
+    if (set_.num_oov_indices == 1) return found;
+    const Tensor is_known = ops::greater_equal(found, Tensor::scalar(std::int64_t{0}));
+    if (set_.num_oov_indices > 1) return ops::where(is_known, found, buckets_of(keys) + oov_start());
+    require_all(is_known, "requires tokens of its vocabulary, as num_oov_indices is 0");
+    return found;
+  }
+  Tensor traced_tokens(const Tensor& places) const {
+    const Tensor known = ops::cast(places, DType::kInt64);
+    Key unknown{};
+    if (set_.oov_token) unknown = *set_.oov_token;
+    const Tensor table = graph_table();
+    if (!set_.oov_token) {
+      const std::int64_t first = set_.mask_token ? 0 : token_start();
+      const Tensor fits =
+          ops::logical_and(ops::greater_equal(known, Tensor::scalar(first)), ops::less(known, Tensor::scalar(size())));
+      require_all(fits, "requires an oov_token for places outside of its vocabulary");
+    }
+    return find_in_table(table, known, tensor_of(std::vector<Key>{unknown}, Shape{}));
+  }
+  void require_all(const Tensor& condition, const char* what) const {
+    ops::call("Assert", {ops::reduce_all(condition), Tensor::strings({fmt::format("{} {}", set_.who, what)}, Shape{})});
+  }
+
   void require_vocabulary() const {
     if (!has_vocabulary_)
       throw_failed_precondition(
@@ -258,11 +319,9 @@ class IndexLookup {
     out.insert(out.end(), static_cast<std::size_t>(set_.num_oov_indices), set_.oov_token.value_or(unknown));
     return out;
   }
-  std::vector<std::int64_t> buckets_of(const Tensor& keys) const {
-    if (kStrings || set_.hash_integers)
-      return hash_buckets(keys, set_.num_oov_indices, set_.salt).template to_vector<std::int64_t>();
-    return ops::floor_mod(ops::cast(keys, DType::kInt64), Tensor::scalar(set_.num_oov_indices))
-        .template to_vector<std::int64_t>();
+  Tensor buckets_of(const Tensor& keys) const {
+    if (kStrings || set_.hash_integers) return hash_buckets(keys, set_.num_oov_indices, set_.salt);
+    return ops::floor_mod(ops::cast(keys, DType::kInt64), Tensor::scalar(set_.num_oov_indices));
   }
   void set_tokens(std::vector<Key> tokens) {
     if (set_.max_tokens && token_start() + static_cast<std::int64_t>(tokens.size()) > *set_.max_tokens)
@@ -285,6 +344,7 @@ class IndexLookup {
     tokens_ = std::move(tokens);
     index_ = std::move(index);
     has_vocabulary_ = true;
+    graph_table_ = nullptr;
   }
   void set_weights(std::vector<float> weights) {
     if (set_.pad_to_max_tokens) weights.resize(static_cast<std::size_t>(*set_.max_tokens), 0.0f);
@@ -297,6 +357,7 @@ class IndexLookup {
   std::vector<Key> tokens_;
   std::unordered_map<Key, std::int64_t> index_;
   Tensor idf_;
+  mutable std::shared_ptr<ops::TableResource> graph_table_;  // of traces
   DType numbers_ = DType::kInt64;
   std::unordered_map<Key, std::int64_t> counts_, document_counts_;
   std::int64_t documents_ = 0;

@@ -5,6 +5,7 @@
 #include "lockstep/keras/preprocessing/lookup.h"
 #include "lockstep/keras/preprocessing/lookup_internal.h"
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
+#include "lockstep/ops/composed.h"
 
 namespace lockstep::keras {
 
@@ -137,7 +138,7 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     if (x.dtype() != DType::kString)
       throw_invalid_argument(fmt::format("invalid input of TextVectorization '{}': found {}, expected strings", name(),
                                          dtype_name(x.dtype())));
-    if (x.is_symbolic()) return output_of(x);
+    if (x.is_symbolic()) return graph::TraceScope::current() ? traced(standardized(x)) : output_of(x);
     x = standardized(x);
     const std::optional<std::int64_t> length = options_.output_sequence_length;
     if (!tokenizes()) {
@@ -154,8 +155,6 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     std::int64_t longest = 0, begin = 0;
     for (const std::int64_t end : tokens.ends) longest = std::max(longest, end - begin), begin = end;
     if (options_.output_mode == "int") return padded(places, tokens.ends, length.value_or(longest), 0);
-    // No column has this number.
-    constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
     return table().encode(padded(places, tokens.ends, longest, kNone), std::nullopt);
   }
 
@@ -185,6 +184,9 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
   void load_vocabulary(const std::string&) override {}
 
  private:
+  // No column has this number.
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+
   IndexLookup<std::string>& table() const { return string_lookup_of(*lookup_); }
   KeepsVocabulary& kept() const { return dynamic_cast<KeepsVocabulary&>(*lookup_); }
   bool splits() const { return options_.split || options_.split.function(); }
@@ -228,15 +230,20 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     }
     return x;
   }
+  Tensor one_column(const Tensor& texts) const {
+    if (texts.rank() < 2) return texts;
+    if (texts.rank() > 2 || texts.dim(1) != 1)
+      throw_invalid_argument(
+          fmt::format("invalid input of TextVectorization '{}': found shape {}, expected (batch) or (batch, 1)", name(),
+                      texts.shape().to_string()));
+    return ops::squeeze(texts, {1});
+  }
+  ops::Attrs ngrams_attrs() const {
+    return {{"separator", std::string(" ")}, {"ngram_widths", widths_},      {"left_pad", std::string()},
+            {"right_pad", std::string()},    {"pad_width", std::int64_t{0}}, {"preserve_short_sequences", false}};
+  }
   Tokens tokens_of(Tensor texts) const {
-    if (splits() && texts.rank() > 1) {
-      if (texts.rank() > 2 || texts.dim(1) != 1)
-        throw_invalid_argument(
-            fmt::format("invalid input of TextVectorization '{}': found shape {}, expected (batch) or "
-                        "(batch, 1)",
-                        name(), texts.shape().to_string()));
-      texts = ops::squeeze(texts, {1});
-    }
+    if (splits()) texts = one_column(texts);
     Tokens tokens;
     if (const auto& function = options_.split.function()) {
       tokens = joined(function(texts), texts);
@@ -258,12 +265,7 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     const auto count = static_cast<std::int64_t>(tokens.all.size());
     const Tensors joined =
         ops::call("StringNGrams", {Tensor::strings(std::move(tokens.all), Shape{count}), Tensor::from_vector(splits)},
-                  {{"separator", std::string(" ")},
-                   {"ngram_widths", widths_},
-                   {"left_pad", std::string()},
-                   {"right_pad", std::string()},
-                   {"pad_width", std::int64_t{0}},
-                   {"preserve_short_sequences", false}});
+                  ngrams_attrs());
     splits = joined[1].to_vector<std::int64_t>();
     return {joined[0].string_values(), std::vector<std::int64_t>(splits.begin() + 1, splits.end())};
   }
@@ -280,6 +282,62 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     }
     return tokens;
   }
+  // Tokens of a traced function, and where each row begins and ends.
+  struct Rows {
+    Tensor tokens, splits;
+  };
+  Rows traced_words(const Tensor& texts) const {
+    const Tensors split =
+        ops::call("StringSplitV2", {texts, Tensor::strings({""}, Shape{})}, {{"maxsplit", std::int64_t{-1}}});
+    const Tensor rows = ops::reshape(ops::slice(split[0], {0, 0}, {-1, 1}), {-1});
+    const Tensor count = ops::reshape(ops::slice(split[2], {0}, {1}), Shape{});
+    const Tensor lengths = ops::call1("UnsortedSegmentSum", {ops::ones_like(rows), rows, count});
+    return {split[1], ops::concat({Tensor::from_vector(std::vector<std::int64_t>{0}), ops::cumsum(lengths, 0)}, 0)};
+  }
+  static Rows traced_characters(const Tensor& texts) {
+    const Tensors decoded = ops::call("UnicodeDecode", {texts}, {{"input_encoding", std::string("UTF-8")}});
+    const Tensor count = ops::call1("Size", {decoded[1]}, {{"out_type", DType::kInt64}});
+    const Tensor each = ops::range(Tensor::scalar(std::int64_t{0}), count + 1, Tensor::scalar(std::int64_t{1}));
+    return {ops::call1("UnicodeEncode", {decoded[1], each}, {{"output_encoding", std::string("UTF-8")}}), decoded[0]};
+  }
+  Rows traced_rows(Tensor texts) const {
+    if (options_.split.function())
+      throw_unimplemented(
+          fmt::format("TextVectorization '{}' with a function as split cannot be part of an exported graph", name()));
+    Rows rows;
+    if (!options_.split) {
+      const Tensor shape = ops::shape_of(texts, DType::kInt64);
+      const Tensor one = Tensor::from_vector(std::vector<std::int64_t>{1});
+      const Tensor length = texts.rank() > 1 ? ops::slice(shape, {1}, {1}) : ops::slice(shape, {0}, {1});
+      const Tensor count = texts.rank() > 1 ? ops::slice(shape, {0}, {1}) : one;
+      const Tensor each = ops::range(Tensor::scalar(std::int64_t{0}), ops::reshape(count, Shape{}) + 1,
+                                     Tensor::scalar(std::int64_t{1}));
+      rows = {ops::reshape(texts, {-1}), each * length};
+    } else {
+      texts = one_column(texts);
+      rows = *options_.split == "whitespace" ? traced_words(texts) : traced_characters(texts);
+    }
+    if (widths_.empty()) return rows;
+    const Tensors joined = ops::call("StringNGrams", {rows.tokens, rows.splits}, ngrams_attrs());
+    return {joined[0], joined[1]};
+  }
+  Tensor traced(const Tensor& x) const {
+    const bool integers = options_.output_mode == "int";
+    const std::int64_t length = options_.output_sequence_length.value_or(-1);
+    if (!tokenizes()) {
+      const Tensor places = table().places(x);
+      if (length < 0 || x.rank() != 2) return table().encode(places, std::nullopt);
+      return ops::slice(ops::pad(places, {{0, 0}, {0, length}}), {0, 0}, {-1, length});
+    }
+    const Rows rows = traced_rows(x);
+    const Tensor ragged =
+        ops::call1("RaggedTensorToTensor",
+                   {Tensor::from_vector(std::vector<std::int64_t>{-1, length}), table().places(rows.tokens),
+                    Tensor::scalar(integers ? std::int64_t{0} : kNone), rows.splits},
+                   {{"row_partition_types", std::vector<std::string>{"ROW_SPLITS"}}});
+    const Tensor dense = ops::ensure_shape(ragged, Shape{kUnknownDim, length});
+    return integers ? dense : table().encode(dense, std::nullopt);
+  }
   static Tensor padded(const std::vector<std::int64_t>& places, const std::vector<std::int64_t>& ends,
                        std::int64_t length, std::int64_t fill) {
     std::vector<std::int64_t> out(ends.size() * static_cast<std::size_t>(length), fill);
@@ -294,9 +352,6 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
   }
   // A symbol of the output's shape.
   Tensor output_of(const Tensor& x) const {
-    if (graph::TraceScope::current())
-      throw_unimplemented(fmt::format(
-          "TextVectorization '{}' cannot be part of an exported graph: export the model behind it", name()));
     Tensor rows = table().places(x);
     if (!tokenizes() && !options_.output_sequence_length) return table().encode(rows, options_.vocabulary_size);
     if (rows.rank() == 2) rows = ops::reduce_max(rows, ops::Ints{1});
