@@ -14,6 +14,7 @@
 #include "lockstep/distribute/variable_operators.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
 
 namespace lockstep::distribute {
 namespace {
@@ -107,6 +108,31 @@ Variable Variable::assign_sub(const Tensor& delta) const {
 Variable Variable::assign(Number value) const { return assign(Tensor::full(shape(), value.value(), dtype())); }
 Variable Variable::assign_add(Number delta) const { return assign_add(Tensor::full(shape(), delta.value(), dtype())); }
 Variable Variable::assign_sub(Number delta) const { return assign_sub(Tensor::full(shape(), delta.value(), dtype())); }
+Variable Variable::scatter_nd_update(const Tensor& indices, const Tensor& updates) const {
+  return assign(ops::tensor_scatter_nd_update(read(), indices, ops::cast(updates, dtype())));
+}
+Variable Variable::scatter_nd_add(const Tensor& indices, const Tensor& updates) const {
+  return assign(ops::tensor_scatter_nd_add(read(), indices, ops::cast(updates, dtype())));
+}
+Variable Variable::scatter_nd_sub(const Tensor& indices, const Tensor& updates) const {
+  return assign(ops::tensor_scatter_nd_sub(read(), indices, ops::cast(updates, dtype())));
+}
+
+VariableSlice::VariableSlice(Variable variable, std::vector<ops::SliceSpec> entries)
+    : Tensor(ops::strided_slice(variable.read(), entries)),
+      variable_(std::move(variable)),
+      entries_(std::move(entries)) {}
+Tensor VariableSlice::number(Number value) const { return Tensor::scalar(value.value(), dtype()); }
+Variable VariableSlice::assign(const Tensor& value) const {
+  const Tensor part = ops::broadcast_to(ops::cast(value, dtype()), shape());
+  return variable_.assign(ops::updated_slice(variable_.read(), entries_, part));
+}
+Variable VariableSlice::assign_add(const Tensor& delta) const {
+  return assign(ops::strided_slice(variable_.read(), entries_) + ops::cast(delta, dtype()));
+}
+Variable VariableSlice::assign_sub(const Tensor& delta) const {
+  return assign(ops::strided_slice(variable_.read(), entries_) - ops::cast(delta, dtype()));
+}
 
 // As tf.Variable's text.
 std::ostream& operator<<(std::ostream& out, const Variable& variable) {

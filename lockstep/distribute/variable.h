@@ -36,6 +36,7 @@ class ReplicaContext;
 class Strategy;
 class Variable;
 class VariableImpl;
+class VariableSlice;
 
 // While an object of it exists, variables made on this thread keep the worker's own initial value: a value read from a
 // file will replace it.
@@ -110,13 +111,19 @@ class Variable : public std::shared_ptr<VariableImpl> {
   Variable assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
   Variable assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
 
-  Tensor operator[](std::int64_t index) const { return read()[index]; }
+  // The elements at these places; with repeated places the last update counts, or all of them do.
+  Variable scatter_nd_update(const Tensor& indices, const Tensor& updates) const;
+  Variable scatter_nd_add(const Tensor& indices, const Tensor& updates) const;
+  Variable scatter_nd_sub(const Tensor& indices, const Tensor& updates) const;
+
+  // A part, which can be assigned to: v[0].assign({1.0, 2.0}), v.index({{1, 3}, 0}).assign_add(1.0).
+  VariableSlice operator[](std::int64_t index) const;
   template <typename T>
   requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor operator[](const T& entries) const {
     return read()[entries];
   }
-  Tensor operator[](const Range& range) const { return read()[range]; }
-  Tensor index(std::initializer_list<ops::SliceSpec> entries) const { return read().index(entries); }
+  VariableSlice operator[](const Range& range) const;
+  VariableSlice index(std::initializer_list<ops::SliceSpec> entries) const;
 
   // The other members of the variable.
   VariableImpl* operator->() const { return &impl(); }
@@ -131,6 +138,38 @@ class Variable : public std::shared_ptr<VariableImpl> {
   [[noreturn]] static void throw_empty();
 };
 using VariablePtr = Variable;
+
+// The value of a part of a variable. Assignments change that part of the variable, and return the variable; values
+// broadcast to the part's shape.
+class VariableSlice : public Tensor {
+ public:
+  VariableSlice(Variable variable, std::vector<ops::SliceSpec> entries);
+
+  Variable assign(const Tensor& value) const;
+  Variable assign_add(const Tensor& delta) const;
+  Variable assign_sub(const Tensor& delta) const;
+  Variable assign(Number value) const { return assign(number(value)); }
+  Variable assign_add(Number delta) const { return assign_add(number(delta)); }
+  Variable assign_sub(Number delta) const { return assign_sub(number(delta)); }
+  Variable assign(std::initializer_list<Values> value) const { return assign(Tensor(value, dtype())); }
+  Variable assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
+  Variable assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
+
+ private:
+  Tensor number(Number value) const;
+
+  Variable variable_;
+  std::vector<ops::SliceSpec> entries_;
+};
+inline VariableSlice Variable::operator[](std::int64_t index) const {
+  return VariableSlice(*this, {ops::SliceSpec::at(index)});
+}
+inline VariableSlice Variable::operator[](const Range& range) const {
+  return VariableSlice(*this, {ops::SliceSpec::range(range.begin, range.end, range.step)});
+}
+inline VariableSlice Variable::index(std::initializer_list<ops::SliceSpec> entries) const {
+  return VariableSlice(*this, entries);
+}
 std::ostream& operator<<(std::ostream& out, const Variable& variable);
 
 // Argument-dependent lookup finds these operators for a Variable.

@@ -158,36 +158,4 @@ inline Tensor normal(const ShapeArg& shape, double mean, double stddev, const No
   return normal(shape, mean, stddev, o.dtype, o.seed);
 }
 
-// All arguments by name: stateless_normal({.shape = {2, 3}, .seed = {1, 2}}).
-struct StatelessNormalKeywords {
-  FieldNamesOnly names_only = {};
-  ShapeArg shape = {};
-  Tensor seed = {};
-  double mean = 0.0;
-  double stddev = 1.0;
-  DTypeLike dtype = DType::kFloat32;
-};
-struct StatelessUniformKeywords {
-  FieldNamesOnly names_only = {};
-  ShapeArg shape = {};
-  Tensor seed = {};
-  Number minval = 0;
-  Number maxval = 1;
-  DTypeLike dtype = DType::kFloat32;
-};
-inline Tensor stateless_normal(const StatelessNormalKeywords& o) {
-  return stateless_normal(o.shape, o.seed, {.mean = o.mean, .stddev = o.stddev, .dtype = o.dtype});
-}
-inline Tensor stateless_truncated_normal(const StatelessNormalKeywords& o) {
-  return stateless_truncated_normal(o.shape, o.seed, {.mean = o.mean, .stddev = o.stddev, .dtype = o.dtype});
-}
-inline Tensor stateless_uniform(const StatelessUniformKeywords& o) {
-  return stateless_uniform(o.shape, o.seed, o.minval, o.maxval, o.dtype);
-}
-
 }  // namespace lockstep::random
-namespace lockstep::ops::random {
-using lockstep::random::stateless_normal;
-using lockstep::random::stateless_truncated_normal;
-using lockstep::random::stateless_uniform;
-}  // namespace lockstep::ops::random

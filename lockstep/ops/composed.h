@@ -72,12 +72,13 @@ requires(std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) Tensor
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DTypeLike dtype = DType::kFloat32);
 // With a number of rows that is computed: eye(ops::shape(x)[0]).
 Tensor eye_of(const Tensor& rows, DType dtype);
-template <internal::StandsFor<Tensor> T>
+template <lockstep::internal::StandsFor<Tensor> T>
 Tensor eye(const T& rows, DTypeLike dtype = DType::kFloat32) {
   return eye_of(static_cast<Tensor>(rows), dtype);
 }
 inline Tensor eye(const Tensor& rows, DTypeLike dtype = DType::kFloat32) { return eye_of(rows, dtype); }
-Tensor fill(const ShapeArg& shape, Number value);            // int32 of a whole number, else float32
+Tensor fill(const ShapeArg& shape, Number value);  // int32 of a whole number, else float32
+inline Tensor fill(const ShapeArg& shape, const char* text) { return fill(shape, Tensor::strings({text}, {})); }
 Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
 // With limits that are computed: range(ops::shape(x)[0]).
 Tensor range(const Tensor& limit);

@@ -244,11 +244,22 @@ struct SliceSpec {
   static SliceSpec ellipsis() { return {std::nullopt, std::nullopt, 1, Kind::kEllipsis}; }
 };
 Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index);
+// x with other values there; they have the shape of the slice.
+Tensor updated_slice(const Tensor& x, const std::vector<SliceSpec>& index, const Tensor& value);
 // x[begin:end] of one axis; a missing end: to the last.
 Tensor slice_axis(const Tensor& x, int axis, const Place& begin, const Place& end, std::int64_t stride = 1);
 
-Tensor gather(const Tensor& params, const Tensor& indices, int axis = 0, int batch_dims = 0);
-Tensor gather_nd(const Tensor& params, const Tensor& indices);
+Tensor gather(const Tensor& params, const Tensor& indices, int axis, int batch_dims = 0);
+Tensor gather_places(const Tensor& params, const Tensor& indices);  // gather_nd
+// Templates, because GCC would take {.indices = {0, 3}} for a list of numbers.
+template <int = 0>
+Tensor gather(const Tensor& params, const Tensor& indices) {
+  return gather(params, indices, 0);
+}
+template <int = 0>
+Tensor gather_nd(const Tensor& params, const Tensor& indices) {
+  return gather_places(params, indices);
+}
 Tensor scatter_nd(const Tensor& indices, const Tensor& updates, const Tensor& shape);
 Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype = DType::kFloat32, int axis = -1);
 // Entries before and after those of each axis.

@@ -150,7 +150,14 @@ Place after(const Place& place) {
 
 }  // namespace
 
-Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index) {
+namespace {
+
+// begin, end, strides, and the masks of StridedSlice and its like.
+struct SliceArguments {
+  Tensor begin, end, strides;
+  Attrs masks;
+};
+SliceArguments slice_arguments(const std::vector<SliceSpec>& index) {
   std::vector<Place> begin, end;
   Ints strides;
   std::int64_t begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, shrink_mask = 0;
@@ -173,12 +180,25 @@ Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index) {
       case SliceSpec::Kind::kEllipsis: ellipsis_mask |= bit; break;
     }
   }
-  return call1("StridedSlice", {x, places_tensor(begin), places_tensor(end), constant_ints(strides)},
-               {{"begin_mask", begin_mask},
-                {"end_mask", end_mask},
-                {"ellipsis_mask", ellipsis_mask},
-                {"new_axis_mask", new_axis_mask},
-                {"shrink_axis_mask", shrink_mask}});
+  return {places_tensor(begin),
+          places_tensor(end),
+          constant_ints(strides),
+          {{"begin_mask", begin_mask},
+           {"end_mask", end_mask},
+           {"ellipsis_mask", ellipsis_mask},
+           {"new_axis_mask", new_axis_mask},
+           {"shrink_axis_mask", shrink_mask}}};
+}
+
+}  // namespace
+
+Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index) {
+  SliceArguments at = slice_arguments(index);
+  return call1("StridedSlice", {x, at.begin, at.end, at.strides}, std::move(at.masks));
+}
+Tensor updated_slice(const Tensor& x, const std::vector<SliceSpec>& index, const Tensor& value) {
+  SliceArguments at = slice_arguments(index);
+  return call1("TensorStridedSliceUpdate", {x, at.begin, at.end, at.strides, value}, std::move(at.masks));
 }
 
 Tensor slice_axis(const Tensor& x, int axis, const Place& begin, const Place& end, std::int64_t stride) {
@@ -191,7 +211,7 @@ Tensor gather(const Tensor& params, const Tensor& indices, int axis, int batch_d
   return call1("GatherV2", {params, indices, constant(axis, DType::kInt32)},
                {{"batch_dims", static_cast<std::int64_t>(batch_dims)}});
 }
-Tensor gather_nd(const Tensor& params, const Tensor& indices) { return call1("GatherNd", {params, indices}); }
+Tensor gather_places(const Tensor& params, const Tensor& indices) { return call1("GatherNd", {params, indices}); }
 Tensor scatter_nd(const Tensor& indices, const Tensor& updates, const Tensor& shape) {
   return call1("ScatterNd", {indices, updates, shape});
 }

@@ -170,6 +170,94 @@ RaggedRow RaggedTensor::operator[](std::int64_t index) const {
   return RaggedRow(RaggedTensor(rows_of(values_, begin, end), std::move(inner)));
 }
 
+RaggedTensor RaggedTensor::from_uniform_rows(const Tensor& tensor) {
+  if (tensor.rank() < 2)
+    throw_invalid_argument(
+        fmt::format("RaggedTensor: invalid rows: found shape {}, expected two axes", tensor.shape().to_string()));
+  const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
+  Ints shape(tensor.shape().begin() + 1, tensor.shape().end());
+  shape[0] *= rows;
+  return from_row_lengths(ops::reshape(tensor, Shape(shape)), ints(Ints(static_cast<std::size_t>(rows), columns)));
+}
+
+RaggedTensor RaggedTensor::rows(const std::vector<std::int64_t>& numbers) const {
+  if (splits_.empty()) return RaggedTensor(ops::gather(values_, ints(numbers)));
+  const Ints splits = read(splits_[0]);
+  Ints lengths, places;
+  for (const std::int64_t row : numbers) {
+    if (row < 0 || row >= nrows())
+      throw_out_of_range(fmt::format("RaggedTensor: row {} was asked for, there are {} rows", row, nrows()));
+    const std::int64_t begin = splits[static_cast<std::size_t>(row)], end = splits[static_cast<std::size_t>(row) + 1];
+    lengths.push_back(end - begin);
+    for (std::int64_t place = begin; place < end; ++place) places.push_back(place);
+  }
+  return from_row_lengths(values().rows(places), ints(lengths));
+}
+
+namespace {
+
+std::optional<std::int64_t> number(const Place& place) {
+  if (!place.has_value()) return std::nullopt;
+  return place.number() ? *place.number() : place.tensor().item<std::int64_t>();
+}
+// The places begin:end:stride of a row of this length, as Python's slices take them.
+Ints places_in(const ops::SliceSpec& spec, std::int64_t length) {
+  const std::int64_t step = spec.stride;
+  if (step == 0) throw_invalid_argument("RaggedTensor: the step of a slice is 0");
+  const std::int64_t first = step > 0 ? 0 : -1, last = step > 0 ? length : length - 1;
+  const auto bounded = [&](std::optional<std::int64_t> place, std::int64_t missing) {
+    if (!place) return missing;
+    return std::clamp(*place < 0 ? *place + length : *place, first, last);
+  };
+  const std::int64_t begin = bounded(number(spec.begin), step > 0 ? first : last),
+                     end = bounded(number(spec.end), step > 0 ? last : first);
+  Ints places;
+  for (std::int64_t place = begin; step > 0 ? place < end : place > end; place += step) places.push_back(place);
+  return places;
+}
+
+// Slices of the axes behind the first one.
+RaggedTensor sliced_rows(const RaggedTensor& ragged, std::span<const ops::SliceSpec> entries) {
+  if (entries.empty()) return ragged;
+  if (ragged.ragged_rank() == 0) {
+    std::vector<ops::SliceSpec> all = {ops::SliceSpec::all()};
+    all.insert(all.end(), entries.begin(), entries.end());
+    return RaggedTensor(ops::strided_slice(ragged.flat_values(), all));
+  }
+  if (entries[0].kind == ops::SliceSpec::Kind::kIndex)
+    throw_invalid_argument("RaggedTensor: a single place in a ragged axis: not all of its rows need have it");
+  const Ints splits = read(ragged.row_splits());
+  Ints lengths, places;
+  for (std::size_t row = 0; row + 1 < splits.size(); ++row) {
+    const Ints chosen = places_in(entries[0], splits[row + 1] - splits[row]);
+    lengths.push_back(static_cast<std::int64_t>(chosen.size()));
+    for (const std::int64_t place : chosen) places.push_back(splits[row] + place);
+  }
+  return RaggedTensor::from_row_lengths(sliced_rows(ragged.values().rows(places), entries.subspan(1)), ints(lengths));
+}
+
+RaggedTensor indexed(const RaggedTensor& ragged, std::span<const ops::SliceSpec> entries) {
+  if (entries.empty()) return ragged;
+  for (const ops::SliceSpec& entry : entries) {
+    if (entry.kind == ops::SliceSpec::Kind::kNewAxis || entry.kind == ops::SliceSpec::Kind::kEllipsis)
+      throw_invalid_argument("RaggedTensor: an index of a ragged tensor has places and slices only");
+  }
+  if (ragged.ragged_rank() == 0)
+    return RaggedTensor(ops::strided_slice(ragged.flat_values(), {entries.begin(), entries.end()}));
+  if (entries[0].kind == ops::SliceSpec::Kind::kIndex)
+    return indexed(ragged[*number(entries[0].begin)], entries.subspan(1));
+  return sliced_rows(ragged.rows(places_in(entries[0], ragged.nrows())), entries.subspan(1));
+}
+
+}  // namespace
+
+RaggedRow RaggedTensor::index(std::initializer_list<ops::SliceSpec> entries) const {
+  return RaggedRow(indexed(*this, {entries.begin(), entries.size()}));
+}
+RaggedTensor RaggedTensor::operator[](const Range& rows) const {
+  return index({ops::SliceSpec::range(rows.begin, rows.end, rows.step)});
+}
+
 RaggedTensor::operator Tensor() const {
   if (!splits_.empty()) {
     throw_failed_precondition(fmt::format(
@@ -183,7 +271,7 @@ Tensor RaggedTensor::to_tensor(const RaggedToTensorKeywords& keywords) const {
   Tensor other = keywords.default_value;
   if (!other.defined()) other = text ? Tensor::strings({""}, {}) : Tensor::scalar(0.0, dtype());
   if (!text) other = ops::cast(other, dtype());
-  const Tensor shape = keywords.shape ? ints(keywords.shape->dims()) : Tensor::scalar(std::int64_t{-1});
+  const Tensor shape = keywords.shape.known_rank() ? ints(keywords.shape.dims()) : Tensor::scalar(std::int64_t{-1});
   Tensors inputs = {shape, values_, other};
   std::vector<std::string> kinds;
   for (const Tensor& splits : nested_row_splits()) {
@@ -234,41 +322,35 @@ std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged) {
   return out << "<tf.RaggedTensor " << ragged.to_string() << ">";
 }
 
-namespace {
-
-RaggedTensor combined(const char* what, const RaggedTensor& a, const RaggedTensor& b,
-                      Tensor (*fn)(const Tensor&, const Tensor&)) {
-  if (b.ragged_rank() == 0 && b.flat_values().rank() == 0)
-    return a.with_flat_values(fn(a.flat_values(), b.flat_values()));
-  if (a.ragged_rank() == 0 && a.flat_values().rank() == 0)
-    return b.with_flat_values(fn(a.flat_values(), b.flat_values()));
-  bool same = a.ragged_rank() == b.ragged_rank() && a.ragged_rank() > 0;
-  for (std::size_t i = 0; same && i < a.nested_row_splits().size(); ++i)
-    same = read(a.nested_row_splits()[i]) == read(b.nested_row_splits()[i]);
-  if (!same) {
-    throw_invalid_argument(fmt::format("{} of ragged tensors requires rows of equal lengths: found shapes {} and {}",
-                                       what, a.shape().to_string(), b.shape().to_string()));
-  }
-  return a.with_flat_values(fn(a.flat_values(), b.flat_values()));
-}
-
-}  // namespace
-
-RaggedTensor operator+(const RaggedTensor& a, const RaggedTensor& b) { return combined("a sum", a, b, ops::add); }
-RaggedTensor operator-(const RaggedTensor& a, const RaggedTensor& b) {
-  return combined("a difference", a, b, ops::sub);
-}
-RaggedTensor operator*(const RaggedTensor& a, const RaggedTensor& b) { return combined("a product", a, b, ops::mul); }
-
 namespace ragged {
 
 RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& ragged) {
   return ragged.with_flat_values(fn(ragged.flat_values()));
 }
-RaggedTensor range(const Tensor& limits) {
+RaggedTensor range(const Tensor& limits) { return range(Tensor::scalar(0), limits); }
+RaggedTensor range(const Tensor& starts, const Tensor& limits, const Tensor& deltas) {
   const Tensors made =
-      ops::call("RaggedRange", {Tensor::scalar(0.0, limits.dtype()), limits, Tensor::scalar(1.0, limits.dtype())});
+      ops::call("RaggedRange", {ops::cast(starts, limits.dtype()), limits, ops::cast(deltas, limits.dtype())});
   return RaggedTensor::from_row_splits(made[1], made[0]);
+}
+RaggedTensor boolean_mask(const RaggedTensor& data, const RaggedTensor& mask) {
+  if (mask.ragged_rank() == 0) {
+    Ints kept;
+    const std::vector<bool> values = mask.flat_values().to_vector<bool>();
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      if (values[row]) kept.push_back(static_cast<std::int64_t>(row));
+    }
+    return data.rows(kept);
+  }
+  if (data.ragged_rank() == 0 || read(data.row_splits()) != read(mask.row_splits())) {
+    throw_invalid_argument(fmt::format("ragged.boolean_mask requires rows of equal lengths: found shapes {} and {}",
+                                       data.shape().to_string(), mask.shape().to_string()));
+  }
+  if (mask.ragged_rank() > 1)
+    return RaggedTensor::from_row_splits(boolean_mask(data.values(), mask.values()), data.row_splits());
+  const Tensor kept = ops::cast(mask.flat_values(), DType::kInt64);
+  const Tensor lengths = ops::call1("UnsortedSegmentSum", {kept, mask.value_rowids(), Tensor::scalar(mask.nrows())});
+  return RaggedTensor::from_row_lengths(boolean_mask(data.values(), mask.values()), lengths);
 }
 RaggedTensor stack(const std::vector<RaggedTensor>& values) {
   Ints lengths;
@@ -283,7 +365,14 @@ namespace ops {
 
 RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis) {
   if (values.empty()) throw_invalid_argument("concat: found no ragged tensors");
-  const int rank = values[0].ragged_rank();
+  int rank = 0;
+  for (const RaggedTensor& each : values) rank = std::max(rank, each.ragged_rank());
+  if (rank == 1 && std::any_of(values.begin(), values.end(), [](const auto& v) { return v.ragged_rank() == 0; })) {
+    std::vector<RaggedTensor> all;
+    for (const RaggedTensor& each : values)
+      all.push_back(each.ragged_rank() > 0 ? each : RaggedTensor::from_uniform_rows(each.flat_values()));
+    return concat_ragged(all, axis);
+  }
   for (const RaggedTensor& each : values) {
     if (each.ragged_rank() == rank) continue;
     throw_invalid_argument(fmt::format(
@@ -327,19 +416,23 @@ Tensor reduce_ragged(const RaggedTensor& ragged, const char* how, std::optional<
            : what == "Max"  ? reduce_max(values)
                             : reduce_min(values);
   }
-  if (*axis != 1 || ragged.ragged_rank() != 1) {
-    throw_unimplemented(
-        fmt::format("reductions of ragged tensors along axis {} of shape {}: only along axis 1 of one "
-                    "ragged axis",
-                    *axis, ragged.shape().to_string()));
+  const int rank = ragged.shape().rank(), along = *axis < 0 ? *axis + rank : *axis;
+  if (along < 0 || along > 1 || ragged.ragged_rank() != 1) {
+    throw_unimplemented(fmt::format(
+        "reductions of ragged tensors along axis {} of shape {}: only along axes 0 and 1 of one ragged axis", *axis,
+        ragged.shape().to_string()));
   }
-  const Tensor ids = ragged.value_rowids(), rows = Tensor::scalar(ragged.nrows());
+  const Tensor row_of = ragged.value_rowids();
+  const Tensor place = range(values.dim(0), DType::kInt64) - gather(ragged.row_starts(), row_of);
+  const Tensor ids = along == 1 ? row_of : place;
+  const Tensor rows = along == 1 ? Tensor::scalar(ragged.nrows()) : ragged.bounding_shape()[1];
   const auto segments = [&](const char* op) { return call1(op, {values, ids, rows}); };
   if (what == "Max") return segments("UnsortedSegmentMax");
   if (what == "Min") return segments("UnsortedSegmentMin");
   const Tensor sum = segments("UnsortedSegmentSum");
   if (what == "Sum") return sum;
-  Tensor counts = cast(ragged.row_lengths(), is_floating(sum.dtype()) ? sum.dtype() : DType::kFloat64);
+  Tensor counts = cast(call1("UnsortedSegmentSum", {ones_like(ids), ids, rows}),
+                       is_floating(sum.dtype()) ? sum.dtype() : DType::kFloat64);
   for (int i = 1; i < sum.rank(); ++i) counts = expand_dims(counts, -1);
   return div(is_floating(sum.dtype()) ? sum : cast(sum, DType::kFloat64), counts);
 }

@@ -32,10 +32,19 @@ struct RaggedFromTensorKeywords {
   Tensor lengths = {};     // of each row
   FillValue padding = {};  // dropped at the ends of rows
 };
+// All arguments of from_row_splits() and its like by name.
+struct RaggedParts {
+  FieldNamesOnly names_only = {};
+  Tensor values = {};
+  Tensor row_splits = {};
+  Tensor row_lengths = {};
+  Tensor value_rowids = {};
+  std::optional<std::int64_t> nrows = std::nullopt;
+};
 struct RaggedToTensorKeywords {
   FieldNamesOnly names_only = {};
-  FillValue default_value = {};               // default: 0 or ""
-  std::optional<Shape> shape = std::nullopt;  // rows are cut and filled up to it; kUnknownDim: the longest
+  FillValue default_value = {};         // default: 0 or ""
+  Shape shape = Shape::unknown_rank();  // rows are cut and filled up to it; kUnknownDim: the longest
 };
 
 // Rows of different lengths: those of row i are values[row_splits[i] .. row_splits[i + 1]]. Values may be ragged
@@ -51,9 +60,16 @@ class RaggedTensor {
   static RaggedTensor constant(const Values& values, DTypeLike dtype = DType::kInvalid);
   // Throw InvalidArgument for splits that do not begin at 0, decrease, or end elsewhere than the values.
   static RaggedTensor from_row_splits(const RaggedTensor& values, const Tensor& row_splits);
+  static RaggedTensor from_row_splits(const RaggedParts& o) { return from_row_splits(o.values, o.row_splits); }
   static RaggedTensor from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths);
+  static RaggedTensor from_row_lengths(const RaggedParts& o) { return from_row_lengths(o.values, o.row_lengths); }
   static RaggedTensor from_value_rowids(const RaggedTensor& values, const Tensor& value_rowids,
                                         std::optional<std::int64_t> nrows = std::nullopt);
+  static RaggedTensor from_value_rowids(const RaggedParts& o) {
+    return from_value_rowids(o.values, o.value_rowids, o.nrows);
+  }
+  // Rows of equal length, of the first two axes of a tensor.
+  static RaggedTensor from_uniform_rows(const Tensor& tensor);
   static RaggedTensor from_tensor(const Tensor& tensor, const RaggedFromTensorKeywords& keywords = {});
 
   int ragged_rank() const { return static_cast<int>(splits_.size()); }
@@ -71,6 +87,12 @@ class RaggedTensor {
   Tensor bounding_shape() const;
   // Python's rt[i]; of one ragged axis a tensor.
   RaggedRow operator[](std::int64_t index) const;
+  RaggedTensor operator[](const Range& rows) const;
+  // Python's rt[2, :3], rt[:, -2:], rt[::2]. Throws InvalidArgument for a single place in a ragged axis, whose rows may
+  // lack it, and for ellipsis and newaxis.
+  RaggedRow index(std::initializer_list<ops::SliceSpec> entries) const;
+  // Rows by their numbers, in any order and number.
+  RaggedTensor rows(const std::vector<std::int64_t>& numbers) const;
   // The tensor. Throws FailedPrecondition where there are ragged axes.
   explicit operator Tensor() const;
 
@@ -97,21 +119,7 @@ class RaggedRow : public RaggedTensor {
   explicit operator T() const { return static_cast<Tensor>(*this).item<T>(); }
 };
 std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged);
-
-// Elementwise, of rows of equal lengths. Throw InvalidArgument for others.
-RaggedTensor operator+(const RaggedTensor& a, const RaggedTensor& b);
-RaggedTensor operator-(const RaggedTensor& a, const RaggedTensor& b);
-RaggedTensor operator*(const RaggedTensor& a, const RaggedTensor& b);
-#define LOCKSTEP_RAGGED_AND_NUMBER(op)                                         \
-  template <std::same_as<RaggedTensor> R, typename T>                          \
-  requires std::is_arithmetic_v<T> RaggedTensor operator op(const R& a, T b) { \
-    return a.with_flat_values(a.flat_values() op b);                           \
-  }
-LOCKSTEP_RAGGED_AND_NUMBER(+)
-LOCKSTEP_RAGGED_AND_NUMBER(-)
-LOCKSTEP_RAGGED_AND_NUMBER(*)
-LOCKSTEP_RAGGED_AND_NUMBER(/)
-#undef LOCKSTEP_RAGGED_AND_NUMBER
+inline std::int64_t len(const RaggedTensor& ragged) { return ragged.nrows(); }
 
 namespace ragged {
 
@@ -127,8 +135,15 @@ inline RaggedTensor constant(const Values& values, const ConstantKeywords& o) {
 }
 // fn of the values of all rows together.
 RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& ragged);
-// 0 … limit - 1 for each of the limits.
+// 0 … limit - 1 for each of the limits, or start, start + delta, … below the limit.
 RaggedTensor range(const Tensor& limits);
+RaggedTensor range(const Tensor& starts, const Tensor& limits, const Tensor& deltas = Tensor::scalar(1));
+// The elements where the mask, of as many axes or fewer, is true: rows of what is left of each row.
+RaggedTensor boolean_mask(const RaggedTensor& data, const RaggedTensor& mask);
+template <std::convertible_to<Tensor> T = Tensor>
+RaggedTensor boolean_mask(const T& data, const T& mask) {
+  return boolean_mask(RaggedTensor::from_uniform_rows(data), RaggedTensor::from_uniform_rows(mask));
+}
 // Rows, one after the other.
 RaggedTensor stack(const std::vector<RaggedTensor>& values);
 
@@ -136,32 +151,21 @@ RaggedTensor stack(const std::vector<RaggedTensor>& values);
 
 namespace ops {
 
-// Along axis 0 rows after rows; along axis 1 the rows of the same number joined.
+// Along axis 0 rows after rows; along axis 1 the rows of the same number joined. Tensors next to ragged ones have rows
+// of equal length.
 RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis);
-template <std::same_as<RaggedTensor> R>
-RaggedTensor concat(std::initializer_list<R> values, int axis) {
-  return concat_ragged(values, axis);
-}
-template <std::same_as<std::vector<RaggedTensor>> List>
-RaggedTensor concat(const List& values, int axis) {
-  return concat_ragged(values, axis);
-}
-template <std::same_as<RaggedTensor> R>
-RaggedTensor cast(const R& ragged, DTypeLike dtype) {
-  return ragged.with_flat_values(cast(ragged.flat_values(), dtype));
-}
-// "Sum", "Mean", "Max" or "Min" over the rows' axis, 1, of one ragged axis; without an axis over all values.
+// "Sum", "Mean", "Max" or "Min" over axis 0 or 1 of one ragged axis; without an axis over all values.
 Tensor reduce_ragged(const RaggedTensor& ragged, const char* how, std::optional<int> axis);
 struct RaggedAxisKeywords {
   FieldNamesOnly names_only = {};
   std::optional<int> axis = std::nullopt;
 };
 #define LOCKSTEP_REDUCE_RAGGED(function, how)                            \
-  template <std::same_as<RaggedTensor> R>                                \
+  template <std::derived_from<RaggedTensor> R>                           \
   Tensor function(const R& ragged, std::optional<int> axis = {}) {       \
     return reduce_ragged(ragged, how, axis);                             \
   }                                                                      \
-  template <std::same_as<RaggedTensor> R>                                \
+  template <std::derived_from<RaggedTensor> R>                           \
   Tensor function(const R& ragged, const RaggedAxisKeywords& keywords) { \
     return reduce_ragged(ragged, how, keywords.axis);                    \
   }

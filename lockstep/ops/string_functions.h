@@ -46,6 +46,10 @@ struct LengthKeywords {
   std::string_view unit = "BYTE";
 };
 inline Tensor length(const Tensor& x, const LengthKeywords& keywords) { return length(x, keywords.unit); }
+template <std::convertible_to<std::string> T>
+Tensor length(const T& text, const LengthKeywords& keywords) {
+  return length(Tensor::strings({std::string(text)}, {}), keywords.unit);
+}
 struct JoinKeywords {
   FieldNamesOnly names_only = {};
   std::string_view separator = "";
@@ -82,6 +86,10 @@ struct SubstrKeywords {
   std::string_view unit = "BYTE";
 };
 inline Tensor substr(const Tensor& x, const SubstrKeywords& o) { return substr(x, o.pos, o.len, o.unit); }
+template <std::convertible_to<std::string> T>
+Tensor substr(const T& text, const SubstrKeywords& o) {
+  return substr(Tensor::strings({std::string(text)}, {}), o);
+}
 struct ReplaceKeywords {
   FieldNamesOnly names_only = {};
   std::string_view pattern = "";

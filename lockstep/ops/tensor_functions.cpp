@@ -10,7 +10,8 @@
 
 namespace lockstep::ops {
 
-Tensor gather_nd(const Tensor& params, const Tensor& indices, const GatherNdKeywords& keywords) {
+Tensor gather_nd(const Tensor& params, const GatherNdKeywords& keywords) {
+  const Tensor& indices = keywords.indices;
   const int batch_dims = keywords.batch_dims;
   if (batch_dims == 0) return gather_nd(params, indices);
   // The leading axes as one, and its place in front of each index.
@@ -129,9 +130,6 @@ Tensor ngrams(const Tensor& data, const NgramsKeywords& o) {
                     {"right_pad", std::string()},
                     {"pad_width", std::int64_t{0}},
                     {"preserve_short_sequences", false}})[0];
-}
-Tensor unicode_decode(const Text& text, const std::string& input_encoding) {
-  return ops::call("UnicodeDecode", {ops::reshape(text, {1})}, {{"input_encoding", input_encoding}})[1];
 }
 
 }  // namespace lockstep::strings

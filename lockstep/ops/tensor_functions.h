@@ -20,9 +20,21 @@ namespace lockstep::ops {
 
 struct GatherNdKeywords {
   FieldNamesOnly names_only = {};
-  int batch_dims = 0;  // leading axes that both have
+  Tensor indices = {};  // where they are not given by position
+  int batch_dims = 0;   // leading axes that both have
 };
-Tensor gather_nd(const Tensor& params, const Tensor& indices, const GatherNdKeywords& keywords);
+Tensor gather_nd(const Tensor& params, const GatherNdKeywords& keywords);
+inline Tensor gather_nd(const Tensor& params, const Tensor& indices, GatherNdKeywords keywords) {
+  keywords.indices = indices;
+  return gather_nd(params, keywords);
+}
+struct ScatterNdKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor indices = {};
+  Tensor updates = {};
+  Tensor shape = {};
+};
+inline Tensor scatter_nd(const ScatterNdKeywords& o) { return scatter_nd(o.indices, o.updates, o.shape); }
 struct ScatterKeywords {
   FieldNamesOnly names_only = {};
   Tensor indices = {};
@@ -82,10 +94,14 @@ struct BincountKeywords {
 Tensor bincount(const Tensor& arr, const BincountKeywords& keywords);
 struct ConfusionKeywords {
   FieldNamesOnly names_only = {};
+  Tensor labels = {}, predictions = {};  // where they are not given by position
   std::optional<std::int64_t> num_classes = std::nullopt;
 };
 inline Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions, const ConfusionKeywords& o) {
   return confusion_matrix(labels, predictions, o.num_classes);
+}
+inline Tensor confusion_matrix(const ConfusionKeywords& o) {
+  return confusion_matrix(o.labels, o.predictions, o.num_classes);
 }
 struct SideKeywords {
   FieldNamesOnly names_only = {};
@@ -249,7 +265,5 @@ struct NgramsKeywords {
 };
 // Of the texts of a vector.
 Tensor ngrams(const Tensor& data, const NgramsKeywords& o);
-// The code points of one text, int32.
-Tensor unicode_decode(const Text& text, const std::string& input_encoding);
 
 }  // namespace lockstep::strings

@@ -7,8 +7,6 @@
 
 namespace lockstep::random {
 
-using ops::random::Parameter;
-
 struct ParameterOptions {
   FieldNamesOnly names_only = {};
   DTypeLike dtype = DType::kFloat32;

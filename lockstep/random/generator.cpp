@@ -9,38 +9,17 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/numbers_internal.h"
 #include "lockstep/random/seeds.h"
 
 namespace lockstep::random {
 namespace {
 
-constexpr std::int64_t kPhilox = 1;
-
-Tensor algorithm() { return Tensor::scalar(kPhilox); }
+Tensor algorithm() { return Tensor::scalar(static_cast<std::int64_t>(kPhilox)); }
 Tensor long_shape(const ShapeArg& shape) { return ops::cast(ops::shape_tensor(shape), DType::kInt64); }
 Tensor state_of(std::int64_t counter_low, std::int64_t counter_high, std::int64_t key) {
   return Tensor::from_vector(std::vector<std::int64_t>{counter_low, counter_high, key});
 }
-Tensor number(Number value, DType dtype) { return ops::cast(Tensor::scalar(value.integer()), dtype); }
-
-// How uniform numbers come about: from [0, 1), from a range of integers, or from all integers of the dtype.
-template <typename Real, typename Whole, typename Full>
-Tensor draw_uniform(const UniformNumbers& o, Real real, Whole whole, Full full) {
-  if (!is_integer(o.dtype)) {
-    const double low = o.minval ? o.minval->value() : 0, high = o.maxval ? o.maxval->value() : 1;
-    const Tensor drawn = real();
-    return low == 0 && high == 1 ? drawn : drawn * Number(high - low) + Number(low);
-  }
-  if (o.minval.has_value() != o.maxval.has_value()) {
-    throw_invalid_argument(
-        fmt::format("uniform: numbers of {} require both minval and maxval, or neither", dtype_name(o.dtype)));
-  }
-  return o.minval ? whole(number(*o.minval, o.dtype), number(*o.maxval, o.dtype)) : full();
-}
-Tensor scaled(const Tensor& drawn, double mean, double stddev) {
-  return mean == 0 && stddev == 1 ? drawn : drawn * Number(stddev) + Number(mean);
-}
-
 Mutex g_mutex;
 std::optional<Generator>& default_generator() {
   static std::optional<Generator> instance;
@@ -50,11 +29,12 @@ std::optional<Generator>& default_generator() {
 }  // namespace
 
 Generator::Generator(const Tensor& state) : state_(state, {.trainable = false, .name = "StateVar"}) {}
-Limit::Limit(const Tensor& scalar)
-    : std::optional<Number>(is_floating(scalar.dtype()) ? Number(scalar.item<double>())
-                                                        : Number(scalar.item<std::int64_t>())) {}
-
 Generator Generator::from_seed(std::int64_t seed) { return Generator(state_of(seed, 0, 0)); }
+Generator Generator::from_seed(std::int64_t seed, const AlgorithmKeywords& keywords) {
+  if (keywords.alg != "philox" && keywords.alg != "auto_select")
+    throw_invalid_argument(fmt::format("Generator: unknown alg '{}', expected philox or auto_select", keywords.alg));
+  return from_seed(seed);
+}
 Generator Generator::from_state(const Tensor& state) {
   if (state.dtype() == DType::kString || !state.is_value() || state.num_elements() != 3)
     throw_invalid_argument(
@@ -102,6 +82,11 @@ Tensor Generator::uniform(const ShapeArg& shape, Number minval, Number maxval, D
 Tensor Generator::uniform_full_int(const ShapeArg& shape, DTypeLike dtype) {
   return ops::call1("StatefulUniformFullInt", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", dtype}});
 }
+Tensor Generator::binomial(const ShapeArg& shape, const Parameter& counts, const Parameter& probs, DTypeLike dtype) {
+  const Tensor dims = long_shape(shape), given = probs;
+  return ops::call1("StatefulRandomBinomial",
+                    {state_->handle(), algorithm(), dims, ops::cast(counts, given.dtype()), given}, {{"dtype", dtype}});
+}
 Tensor Generator::make_seeds(std::int64_t count) {
   const Tensor keys = uniform_full_int({count}, DType::kInt64);
   return ops::stack({keys, ops::zeros_like(keys)});
@@ -132,32 +117,6 @@ void set_global_generator(const Generator& generator) {
   default_generator() = generator;
 }
 
-Tensor stateless_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& o) {
-  return scaled(ops::stateless_random_normal(ops::shape_tensor(shape), seed, o.dtype), o.mean, o.stddev);
-}
-Tensor stateless_truncated_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& o) {
-  return scaled(ops::stateless_truncated_normal(ops::shape_tensor(shape), seed, o.dtype), o.mean, o.stddev);
-}
-Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, const UniformNumbers& o) {
-  const Tensor dims = ops::shape_tensor(shape);
-  return draw_uniform(
-      o, [&] { return ops::stateless_random_uniform(dims, seed, o.dtype); },
-      [&](const Tensor& low, const Tensor& high) { return ops::stateless_random_uniform_int(dims, seed, low, high); },
-      [&] { return ops::stateless_random_full_int(dims, seed, o.dtype); });
-}
-Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, Number minval, Number maxval, DTypeLike dtype) {
-  return stateless_uniform(shape, seed, {.minval = minval, .maxval = maxval, .dtype = dtype});
-}
-Tensor stateless_categorical(const Tensor& logits, std::int64_t num_samples, const Tensor& seed) {
-  return ops::call1("StatelessMultinomial", {logits, Tensor::scalar(static_cast<std::int32_t>(num_samples)), seed});
-}
-Tensor split(const Tensor& seed, std::int64_t num) {
-  return stateless_uniform({num, 2}, seed, {.dtype = seed.dtype()});
-}
-Tensor fold_in(const Tensor& seed, std::int32_t data) {
-  return ops::stack({stateless_uniform(Shape{}, seed, {.dtype = DType::kInt32}), Tensor::scalar(data)});
-}
-
 }  // namespace lockstep::random
 
 namespace lockstep::ops::random {
@@ -185,6 +144,9 @@ Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o) {
   return lockstep::random::scaled(draw("TruncatedNormal", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}}), o.mean,
                                   o.stddev);
 }
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype) {
+  return truncated_normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
+}
 Tensor uniform(const ShapeArg& shape, const UniformOptions& o) {
   const bool whole = is_integer(o.dtype);
   if (whole && !o.maxval)
@@ -211,10 +173,8 @@ Tensor gamma(const ShapeArg& shape, const GammaOptions& o) {
   if (!o.alpha.defined()) throw_invalid_argument("gamma requires alpha");
   const Tensor beta = cast(o.beta.defined() ? Tensor(o.beta) : Tensor::scalar(1.0F), o.dtype);
   const Tensor alpha = cast(o.alpha, o.dtype) + zeros_like(beta);
-  const double tiny = o.dtype == DType::kFloat64   ? std::numeric_limits<double>::min()
-                      : o.dtype == DType::kFloat16 ? 0x1p-14
-                                                   : std::numeric_limits<float>::min();
-  return maximum(draw("RandomGamma", {shape_tensor(shape), alpha}, o.seed) / beta, tiny);
+  return maximum(draw("RandomGamma", {shape_tensor(shape), alpha}, o.seed) / beta,
+                 lockstep::random::smallest_normal(o.dtype));
 }
 Tensor poisson(const ShapeArg& shape, const PoissonOptions& o) {
   if (!o.lam.defined()) throw_invalid_argument("poisson requires lam");

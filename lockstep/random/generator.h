@@ -1,11 +1,10 @@
-// tf.random: generators with state, and stateless functions of seeds. The numbers are TensorFlow's.
+// tf.random: generators with state. The numbers are TensorFlow's.
 //
 // tf.random.normal and its like, which follow tf.random.set_seed, are ops::random::normal, ...: random::normal and its
 // like are those of keras.random.
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -13,40 +12,33 @@
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/distribute/variable.h"
+#include "lockstep/random/stateless.h"
 #include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::random {
 
-// Keyword arguments of normal and truncated_normal.
-struct NormalNumbers {
-  FieldNamesOnly names_only = {};
-  double mean = 0.0;
-  double stddev = 1.0;
-  DTypeLike dtype = DType::kFloat32;
-};
-// A limit of uniform: a number, or a tensor of one.
-class Limit : public std::optional<Number> {
- public:
-  Limit(std::nullopt_t = std::nullopt) {}
-  Limit(const std::optional<Number>& number) : std::optional<Number>(number) {}
-  Limit(Number number) : std::optional<Number>(number) {}
-  template <typename T>
-  requires std::is_arithmetic_v<T> Limit(T number) : std::optional<Number>(Number(number)) {}
-  Limit(const Tensor& scalar);
-};
-// Keyword arguments of uniform. Integers need both limits, or neither: then all integers of the dtype are drawn.
-struct UniformNumbers {
-  FieldNamesOnly names_only = {};
-  Limit minval = std::nullopt;  // default: 0
-  Limit maxval = std::nullopt;  // default: 1
-  DTypeLike dtype = DType::kFloat32;
-};
-
 // tf.random.Generator of the Philox algorithm. Copies share the state.
 class Generator {
  public:
+  struct AlgorithmKeywords {
+    FieldNamesOnly names_only = {};
+    std::string_view alg = "auto_select";
+  };
+  struct DTypeKeywords {
+    FieldNamesOnly names_only = {};
+    DTypeLike dtype = DType::kUInt64;
+  };
+  struct BinomialNumbers {
+    FieldNamesOnly names_only = {};
+    Parameter counts = {};
+    Parameter probs = {};
+    DTypeLike dtype = DType::kInt32;
+  };
+
   static Generator from_seed(std::int64_t seed);
+  // Throws InvalidArgument for another algorithm than "philox" or "auto_select".
+  static Generator from_seed(std::int64_t seed, const AlgorithmKeywords& keywords);
   static Generator from_state(const Tensor& state);  // three int64: counter, and key last
   static Generator from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter);
   static Generator from_non_deterministic_state();
@@ -58,6 +50,15 @@ class Generator {
   Tensor uniform(const ShapeArg& shape, const UniformNumbers& options = {});
   Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32);
   Tensor uniform_full_int(const ShapeArg& shape, DTypeLike dtype = DType::kUInt64);
+  Tensor uniform_full_int(const ShapeArg& shape, const DTypeKeywords& keywords) {
+    return uniform_full_int(shape, keywords.dtype);
+  }
+  // The shape ends with the shape that counts and probs have together.
+  Tensor binomial(const ShapeArg& shape, const Parameter& counts, const Parameter& probs,
+                  DTypeLike dtype = DType::kInt32);
+  Tensor binomial(const ShapeArg& shape, const BinomialNumbers& o) {
+    return binomial(shape, o.counts, o.probs, o.dtype);
+  }
   // Seeds for stateless functions, int64 (2, count): column by column.
   Tensor make_seeds(std::int64_t count = 1);
   // Independent generators.
@@ -83,33 +84,14 @@ void set_seed(std::int64_t seed);
 Generator& get_global_generator();
 void set_global_generator(const Generator& generator);
 
-// The same numbers for the same seed, two integers.
-Tensor stateless_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& options = {});
-Tensor stateless_truncated_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& options = {});
-Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, const UniformNumbers& options = {});
-Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, Number minval, Number maxval,
-                         DTypeLike dtype = DType::kFloat32);
-// num_samples classes for each row of logits, int64.
-Tensor stateless_categorical(const Tensor& logits, std::int64_t num_samples, const Tensor& seed);
-// New seeds that follow from one, (num, 2); a seed and a number as a seed.
-Tensor split(const Tensor& seed, std::int64_t num = 2);
-Tensor fold_in(const Tensor& seed, std::int32_t data);
-
 }  // namespace lockstep::random
 
 // Functions of tf.random that follow set_seed, or keras::utils::set_random_seed.
 namespace lockstep::ops::random {
 
-using lockstep::random::fold_in;
 using lockstep::random::Generator;
 using lockstep::random::get_global_generator;
-using lockstep::random::Limit;
 using lockstep::random::set_global_generator;
-using lockstep::random::split;
-using lockstep::random::stateless_categorical;
-using lockstep::random::stateless_normal;
-using lockstep::random::stateless_truncated_normal;
-using lockstep::random::stateless_uniform;
 
 using lockstep::random::set_seed;
 
@@ -160,6 +142,7 @@ template <int = 0>
 Tensor truncated_normal(const ShapeArg& shape) {
   return truncated_normal(shape, NormalOptions());
 }
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32);
 // Throws InvalidArgument for integers without maxval.
 Tensor uniform(const ShapeArg& shape, const UniformOptions& options);
 template <int = 0>
@@ -182,16 +165,6 @@ struct CategoricalKeywords {
 inline Tensor categorical(const Tensor& logits, const CategoricalKeywords& o) {
   return categorical(logits, o.num_samples, SeedOptions{{}, o.seed});
 }
-// A number or a tensor.
-class Parameter : public Tensor {
- public:
-  Parameter() = default;
-  template <typename T>
-  requires std::is_arithmetic_v<T> Parameter(T number) : Tensor(Tensor::scalar(static_cast<float>(number))) {}
-  template <typename T>
-  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Parameter(const T& tensor)
-      : Tensor(static_cast<Tensor>(tensor)) {}
-};
 // For each alpha and beta numbers of this shape: shape + the shape of alpha and beta.
 struct GammaOptions {
   FieldNamesOnly names_only = {};

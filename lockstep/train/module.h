@@ -54,6 +54,18 @@ class Module {
     add_dict(attribute, {modules.begin(), modules.end()});
     return modules;
   }
+  template <std::derived_from<Module> M>
+  std::shared_ptr<M> track(const std::string& attribute, const std::shared_ptr<M>& module) {
+    add(attribute, static_cast<const Module&>(*module));
+    return module;
+  }
+  template <std::derived_from<Module> M>
+  std::vector<std::shared_ptr<M>> track(const std::string& attribute, const std::vector<std::shared_ptr<M>>& modules) {
+    std::vector<Module> all;
+    for (const auto& module : modules) all.push_back(*module);
+    add_list(attribute, all);
+    return modules;
+  }
   // Models, layers, optimizers, metrics of Keras, for checkpoints: as in TensorFlow, variables() lacks theirs.
   template <std::convertible_to<train::Tracked> T>
   requires(!std::derived_from<T, Module> && !std::convertible_to<const T&, Variable>) T

@@ -1,0 +1,213 @@
+// TensorFlow's functions of tensors, applied to ragged ones: elementwise functions keep the rows.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/composed.h"
+#include "lockstep/ops/keywords.h"
+#include "lockstep/ops/operators.h"
+#include "lockstep/ops/ragged_tensor.h"
+#include "lockstep/ops/string_functions.h"
+
+namespace lockstep {
+
+template <typename T>
+concept Ragged = std::derived_from<T, RaggedTensor>;
+// A ragged tensor and another one, a tensor or a number.
+template <typename A, typename B>
+concept RaggedPair = (Ragged<A> || Ragged<B>)&&(
+    std::is_arithmetic_v<A> ||
+    std::convertible_to<const A&, RaggedTensor>)&&(std::is_arithmetic_v<B> ||
+                                                   std::convertible_to<const B&, RaggedTensor>);
+
+// fn of the values of both. Rows have equal lengths; the ragged axes of a tensor next to a ragged one have extent 1,
+// its first one that or the number of rows. Throws InvalidArgument for others.
+RaggedTensor ragged_elementwise(const char* what, const RaggedTensor& a, const RaggedTensor& b,
+                                const std::function<Tensor(const Tensor&, const Tensor&)>& fn);
+template <typename A, typename B, typename Fn>
+requires RaggedPair<A, B> RaggedTensor ragged_pair(const char* what, const A& a, const B& b, Fn fn) {
+  if constexpr (std::is_arithmetic_v<B>) {
+    return a.with_flat_values(fn(a.flat_values(), b));
+  } else if constexpr (std::is_arithmetic_v<A>) {
+    return b.with_flat_values(fn(a, b.flat_values()));
+  } else {
+    return ragged_elementwise(what, a, b, fn);
+  }
+}
+#define LOCKSTEP_RAGGED_OPERATOR(op)                                                              \
+  template <typename A, typename B>                                                               \
+  requires RaggedPair<A, B> RaggedTensor operator op(const A& a, const B& b) {                    \
+    return ragged_pair(#op, a, b, [](const auto& x, const auto& y) -> Tensor { return x op y; }); \
+  }
+LOCKSTEP_RAGGED_OPERATOR(+)
+LOCKSTEP_RAGGED_OPERATOR(-)
+LOCKSTEP_RAGGED_OPERATOR(*)
+LOCKSTEP_RAGGED_OPERATOR(/)
+LOCKSTEP_RAGGED_OPERATOR(%)
+LOCKSTEP_RAGGED_OPERATOR(<)
+LOCKSTEP_RAGGED_OPERATOR(<=)
+LOCKSTEP_RAGGED_OPERATOR(>)
+LOCKSTEP_RAGGED_OPERATOR(>=)
+LOCKSTEP_RAGGED_OPERATOR(==)
+#undef LOCKSTEP_RAGGED_OPERATOR
+inline RaggedTensor operator-(const RaggedTensor& x) { return x.with_flat_values(-x.flat_values()); }
+
+namespace ops {
+
+#define LOCKSTEP_RAGGED_PAIR(function)                                                                          \
+  template <typename A, typename B>                                                                             \
+  requires RaggedPair<A, B> RaggedTensor function(const A& a, const B& b) {                                     \
+    return ragged_pair(#function, a, b, [](const auto& x, const auto& y) -> Tensor { return function(x, y); }); \
+  }
+LOCKSTEP_RAGGED_PAIR(add)
+LOCKSTEP_RAGGED_PAIR(subtract)
+LOCKSTEP_RAGGED_PAIR(multiply)
+LOCKSTEP_RAGGED_PAIR(divide)
+LOCKSTEP_RAGGED_PAIR(floordiv)
+LOCKSTEP_RAGGED_PAIR(mod)
+LOCKSTEP_RAGGED_PAIR(pow)
+LOCKSTEP_RAGGED_PAIR(maximum)
+LOCKSTEP_RAGGED_PAIR(minimum)
+LOCKSTEP_RAGGED_PAIR(equal)
+LOCKSTEP_RAGGED_PAIR(not_equal)
+LOCKSTEP_RAGGED_PAIR(greater)
+LOCKSTEP_RAGGED_PAIR(greater_equal)
+LOCKSTEP_RAGGED_PAIR(less)
+LOCKSTEP_RAGGED_PAIR(less_equal)
+#undef LOCKSTEP_RAGGED_PAIR
+
+#define LOCKSTEP_RAGGED_VALUES(function)                  \
+  template <Ragged R>                                     \
+  RaggedTensor function(const R& x) {                     \
+    return x.with_flat_values(function(x.flat_values())); \
+  }
+LOCKSTEP_RAGGED_VALUES(abs)
+LOCKSTEP_RAGGED_VALUES(square)
+LOCKSTEP_RAGGED_VALUES(sqrt)
+LOCKSTEP_RAGGED_VALUES(rsqrt)
+LOCKSTEP_RAGGED_VALUES(exp)
+LOCKSTEP_RAGGED_VALUES(log)
+LOCKSTEP_RAGGED_VALUES(sin)
+LOCKSTEP_RAGGED_VALUES(cos)
+LOCKSTEP_RAGGED_VALUES(tanh)
+LOCKSTEP_RAGGED_VALUES(sigmoid)
+LOCKSTEP_RAGGED_VALUES(zeros_like)
+LOCKSTEP_RAGGED_VALUES(ones_like)
+template <Ragged R>
+RaggedTensor cast(const R& ragged, DTypeLike dtype) {
+  return ragged.with_flat_values(cast(ragged.flat_values(), dtype));
+}
+
+// Of ragged tensors, or of these and tensors.
+template <Ragged R>
+RaggedTensor concat(std::initializer_list<R> values, int axis) {
+  return concat_ragged({values.begin(), values.end()}, axis);
+}
+template <Ragged R>
+RaggedTensor concat(std::initializer_list<R> values, const OneAxisKeywords& keywords) {
+  return concat_ragged({values.begin(), values.end()}, keywords.axis);
+}
+template <std::same_as<std::vector<RaggedTensor>> List>
+RaggedTensor concat(const List& values, int axis) {
+  return concat_ragged(values, axis);
+}
+// Templates, so that lists of tensors only are tensors.
+template <int = 0>
+RaggedTensor concat(std::initializer_list<RaggedTensor> values, int axis) {
+  return concat_ragged(values, axis);
+}
+template <int = 0>
+RaggedTensor concat(std::initializer_list<RaggedTensor> values, const OneAxisKeywords& keywords) {
+  return concat_ragged(values, keywords.axis);
+}
+// How often each axis is repeated.
+RaggedTensor tile_ragged(const RaggedTensor& ragged, const Ints& multiples);
+template <Ragged R>
+RaggedTensor tile(const R& ragged, const Ints& multiples) {
+  return tile_ragged(ragged, multiples);
+}
+// Rows by their numbers; of numbers in rows the rows of rows.
+RaggedTensor gather_ragged(const RaggedTensor& params, const RaggedTensor& indices);
+template <typename A, typename B>
+requires RaggedPair<A, B> RaggedTensor gather(const A& params, const B& indices) {
+  return gather_ragged(params, indices);
+}
+
+}  // namespace ops
+
+namespace nn {
+
+// A row of `params` for each of the numbers.
+template <std::convertible_to<Tensor> T, Ragged R>
+RaggedTensor embedding_lookup(const T& params, const R& ids) {
+  return ids.with_flat_values(ops::gather(params, ids.flat_values()));
+}
+
+}  // namespace nn
+
+// fn of each row. Rows that it makes are ragged again; numbers that it makes are a tensor.
+RaggedRow map_ragged(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& elems);
+template <typename Fn, Ragged R>
+RaggedRow map_fn(Fn fn, const R& elems) {
+  return map_ragged(fn, elems);
+}
+// A function of an overloaded name, such as ops::square.
+template <Ragged R>
+RaggedRow map_fn(Tensor (*fn)(const Tensor&), const R& elems) {
+  return map_ragged(fn, elems);
+}
+
+namespace strings {
+
+LOCKSTEP_RAGGED_VALUES(lower)
+LOCKSTEP_RAGGED_VALUES(upper)
+LOCKSTEP_RAGGED_VALUES(strip)
+LOCKSTEP_RAGGED_VALUES(length)
+LOCKSTEP_RAGGED_VALUES(to_number)
+LOCKSTEP_RAGGED_VALUES(as_string)
+#undef LOCKSTEP_RAGGED_VALUES
+template <Ragged R>
+RaggedTensor length(const R& x, const LengthKeywords& keywords) {
+  return x.with_flat_values(length(x.flat_values(), keywords));
+}
+template <Ragged R>
+RaggedTensor substr(const R& x, int pos, int len, std::string_view unit = "BYTE") {
+  return x.with_flat_values(substr(x.flat_values(), pos, len, unit));
+}
+template <Ragged R>
+RaggedTensor substr(const R& x, const SubstrKeywords& keywords) {
+  return x.with_flat_values(substr(x.flat_values(), keywords));
+}
+template <Ragged R>
+RaggedTensor regex_replace(const R& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true) {
+  return x.with_flat_values(regex_replace(x.flat_values(), pattern, rewrite, replace_global));
+}
+template <Ragged R>
+RaggedTensor regex_full_match(const R& x, std::string_view pattern) {
+  return x.with_flat_values(regex_full_match(x.flat_values(), pattern));
+}
+template <Ragged R>
+RaggedTensor to_hash_bucket_fast(const R& x, std::int64_t num_buckets) {
+  return x.with_flat_values(to_hash_bucket_fast(x.flat_values(), num_buckets));
+}
+// Of the texts at the same places.
+RaggedTensor join_ragged(const std::vector<RaggedTensor>& parts, std::string_view separator);
+template <Ragged R>
+RaggedTensor join(std::initializer_list<R> parts, std::string_view separator = "") {
+  return join_ragged({parts.begin(), parts.end()}, separator);
+}
+template <Ragged R>
+RaggedTensor join(std::initializer_list<R> parts, const JoinKeywords& keywords) {
+  return join_ragged({parts.begin(), parts.end()}, keywords.separator);
+}
+
+}  // namespace strings
+}  // namespace lockstep

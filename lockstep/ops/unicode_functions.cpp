@@ -1,0 +1,65 @@
+#include "lockstep/ops/unicode_functions.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+
+namespace lockstep::strings {
+namespace {
+
+// The results of UnicodeDecode or UnicodeDecodeWithOffsets: splits, code points, and perhaps offsets.
+Tensors decode(const char* op, const Tensor& input, const UnicodeDecodeKeywords& o) {
+  if (input.rank() > 1) {
+    throw_invalid_argument(
+        fmt::format("unicode_decode: found shape {}, expected one axis at most", input.shape().to_string()));
+  }
+  return ops::call(op, {input.rank() == 0 ? ops::reshape(input, {1}) : input},
+                   {{"input_encoding", o.input_encoding},
+                    {"errors", o.errors},
+                    {"replacement_char", o.replacement_char},
+                    {"replace_control_characters", o.replace_control_characters}});
+}
+RaggedRow rows(const Tensor& input, const Tensor& values, const Tensor& splits) {
+  return RaggedRow(input.rank() == 0 ? RaggedTensor(values) : RaggedTensor::from_row_splits(values, splits));
+}
+
+}  // namespace
+
+RaggedRow unicode_decode(const Text& input, const UnicodeDecodeKeywords& o) {
+  const Tensors made = decode("UnicodeDecode", input, o);
+  return rows(input, made[1], made[0]);
+}
+std::pair<RaggedRow, RaggedRow> unicode_decode_with_offsets(const Text& input, const UnicodeDecodeKeywords& o) {
+  const Tensors made = decode("UnicodeDecodeWithOffsets", input, o);
+  return {rows(input, made[1], made[0]), rows(input, made[2], made[0])};
+}
+
+Tensor encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& o) {
+  if (input.ragged_rank() == 0) {
+    const Tensor& values = input.flat_values();
+    if (values.rank() == 2) return encoded(RaggedTensor::from_uniform_rows(values), o);
+    if (values.rank() == 1) {
+      const Tensor splits = Tensor::from_vector(std::vector<std::int64_t>{0, values.dim(0)});
+      return ops::reshape(encoded(RaggedTensor::from_row_splits(values, splits), o), Shape{});
+    }
+  }
+  if (input.shape().rank() != 2) {
+    throw_invalid_argument(
+        fmt::format("unicode_encode: found shape {}, expected one or two axes", input.shape().to_string()));
+  }
+  return ops::call1(
+      "UnicodeEncode", {input.flat_values(), input.row_splits()},
+      {{"output_encoding", o.output_encoding}, {"errors", o.errors}, {"replacement_char", o.replacement_char}});
+}
+Tensor unicode_transcode(const Text& input, const UnicodeTranscodeKeywords& o) {
+  return ops::call1("UnicodeTranscode", {input},
+                    {{"input_encoding", o.input_encoding},
+                     {"output_encoding", o.output_encoding},
+                     {"errors", o.errors},
+                     {"replacement_char", o.replacement_char},
+                     {"replace_control_characters", o.replace_control_characters}});
+}
+Tensor unicode_script(const Tensor& input) { return ops::call1("UnicodeScript", {input}); }
+
+}  // namespace lockstep::strings

@@ -1,0 +1,67 @@
+// Functions of characters in string tensors, as code points. Names, order of arguments and defaults are TensorFlow's;
+// encodings are "UTF-8", "UTF-16-BE", "UTF-32-BE" and those of the same names that TensorFlow accepts.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/ragged_tensor.h"
+#include "lockstep/ops/string_functions.h"
+
+namespace lockstep::strings {
+
+// What is done with bytes that are no characters: "replace", "ignore", or "strict", which throws InvalidArgument.
+struct UnicodeDecodeKeywords {
+  FieldNamesOnly names_only = {};
+  std::string input_encoding = "UTF-8";
+  std::string errors = "replace";
+  std::int64_t replacement_char = 0xFFFD;
+  bool replace_control_characters = false;
+};
+// The code points of each text, int32; of one text a tensor.
+RaggedRow unicode_decode(const Text& input, const UnicodeDecodeKeywords& keywords);
+// Functions of an encoding by position are templates, because GCC would take keywords for the characters of a string.
+template <std::convertible_to<std::string> S>
+RaggedRow unicode_decode(const Text& input, const S& input_encoding) {
+  return unicode_decode(input, UnicodeDecodeKeywords{.input_encoding = input_encoding});
+}
+// With the number of the first byte of each character, int64.
+std::pair<RaggedRow, RaggedRow> unicode_decode_with_offsets(const Text& input, const UnicodeDecodeKeywords& keywords);
+template <std::convertible_to<std::string> S>
+std::pair<RaggedRow, RaggedRow> unicode_decode_with_offsets(const Text& input, const S& input_encoding) {
+  return unicode_decode_with_offsets(input, UnicodeDecodeKeywords{.input_encoding = input_encoding});
+}
+
+struct UnicodeEncodeKeywords {
+  FieldNamesOnly names_only = {};
+  std::string output_encoding = "UTF-8";
+  std::string errors = "replace";
+  std::int64_t replacement_char = 0xFFFD;
+};
+// A text of the code points of each row; of a vector one text. Templates, because a list of numbers is a tensor.
+Tensor encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& keywords);
+template <std::convertible_to<RaggedTensor> T = Tensor>
+Tensor unicode_encode(const T& input, const UnicodeEncodeKeywords& keywords) {
+  return encoded(input, keywords);
+}
+template <std::convertible_to<RaggedTensor> T = Tensor, std::convertible_to<std::string> S>
+Tensor unicode_encode(const T& input, const S& output_encoding) {
+  return encoded(input, {.output_encoding = output_encoding});
+}
+
+struct UnicodeTranscodeKeywords {
+  FieldNamesOnly names_only = {};
+  std::string input_encoding = "UTF-8";
+  std::string output_encoding = "UTF-8";
+  std::string errors = "replace";
+  std::int64_t replacement_char = 0xFFFD;
+  bool replace_control_characters = false;
+};
+Tensor unicode_transcode(const Text& input, const UnicodeTranscodeKeywords& keywords);
+// The number of the script of each code point, as ICU numbers them; int32.
+Tensor unicode_script(const Tensor& input);
+
+}  // namespace lockstep::strings
