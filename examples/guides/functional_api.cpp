@@ -76,6 +76,6 @@ void functional_api(const std::string& folder) {
   for (const auto& layer : model.layers()) features_list.push_back(layer.output());
   ls::keras::Model feat_extraction_model(model.inputs(), features_list);
   const auto extracted_features = feat_extraction_model(waves({1, 12, 12, 3}, 0.23));
-  for (const auto& feature : extracted_features.items()) report("feature", ls::ops::reduce_sum(feature));
+  for (const auto& feature : extracted_features) report("feature", ls::ops::reduce_sum(feature));
   model.save(folder + "/model.keras");
 }

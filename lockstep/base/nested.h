@@ -25,6 +25,7 @@ namespace lockstep {
 // Throws InvalidArgument: "<found> was given where <wanted> is needed".
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
+class Dim;
 class Leaves;
 class Shape;
 class ShapePart;
@@ -109,6 +110,8 @@ class Nested {
   Nested(const U& leaf) : Nested(static_cast<T>(leaf)) {}
   // A shape: model.build({kUnknownDim, 4}).
   Nested(std::initializer_list<std::int64_t> dims) requires std::is_same_v<T, Shape> : Nested(T(dims)) {}
+  template <typename D = Dim>
+  Nested(std::initializer_list<std::type_identity_t<D>> dims) requires std::is_same_v<T, Shape> : Nested(T(dims)) {}
   // Lists and dicts of the standard library, as functions return them: a vector, std::pair{x, y}, a map.
   template <typename U>
   requires(std::is_class_v<U>&& std::is_convertible_v<const U&, Nested>) Nested(const std::vector<U>& parts)
@@ -133,16 +136,19 @@ class Nested {
   bool is_dict() const;
 
   // Throw InvalidArgument when the structure is of another kind. Of a temporary, here and below, they return values, so
-  // that `const Tensor& y = layer(x)` and `for (auto& part : layer(x).items())` refer to living objects.
+  // that `const Tensor& y = layer(x)` and `for (auto& part : layer(x).parts())` refer to living objects.
   const T& leaf() const&;
-  const List& items() const&;
+  const List& parts() const&;
   const Dict& entries() const&;
   T& leaf() & { return const_cast<T&>(std::as_const(*this).leaf()); }
-  List& items() & { return const_cast<List&>(std::as_const(*this).items()); }
+  List& parts() & { return const_cast<List&>(std::as_const(*this).parts()); }
   Dict& entries() & { return const_cast<Dict&>(std::as_const(*this).entries()); }
   T leaf() && { return std::move(leaf()); }
-  List items() &&;
+  List parts() &&;
   Dict entries() &&;
+  // for (const auto& [name, value] : dict.items()).
+  const Dict& items() const& { return entries(); }
+  Dict items() && { return std::move(*this).entries(); }
   operator T() const { return leaf(); }
   // float(y), int(y), …: of a tensor of one element.
   template <typename U>
@@ -274,7 +280,7 @@ class Nested {
     if (is_leaf()) return Nested<R>(fn(leaf()));
     if (is_list()) {
       typename Nested<R>::List out;
-      for (const Nested& item : items()) out.push_back(item.map(fn));
+      for (const Nested& item : parts()) out.push_back(item.map(fn));
       return Nested<R>::list(std::move(out));
     }
     typename Nested<R>::Dict out(entries().size());
@@ -319,7 +325,7 @@ class Nested<T>::Iterator {
   using difference_type = std::ptrdiff_t;
   using pointer = const Nested*;
   using reference = const Nested&;
-  const Nested& operator*() const { return rows_ ? row_ : rows_or_list_->items()[static_cast<std::size_t>(place_)]; }
+  const Nested& operator*() const { return rows_ ? row_ : rows_or_list_->parts()[static_cast<std::size_t>(place_)]; }
   const Nested* operator->() const { return &**this; }
   Iterator& operator++();
   Iterator operator++(int) {

@@ -101,7 +101,7 @@ const T& Nested<T>::leaf() const& {
   return leaf_;
 }
 template <typename T>
-const typename Nested<T>::List& Nested<T>::items() const& {
+const typename Nested<T>::List& Nested<T>::parts() const& {
   if (!is_list()) throw_wrong_structure(is_leaf() ? "one value" : "a dict, whose items are entries(),", "a list");
   return present().parts_->items;
 }
@@ -111,8 +111,8 @@ const typename Nested<T>::Dict& Nested<T>::entries() const& {
   return present().parts_->entries;
 }
 template <typename T>
-typename Nested<T>::List Nested<T>::items() && {
-  return std::move(items());
+typename Nested<T>::List Nested<T>::parts() && {
+  return std::move(parts());
 }
 template <typename T>
 typename Nested<T>::Dict Nested<T>::entries() && {
@@ -121,7 +121,7 @@ typename Nested<T>::Dict Nested<T>::entries() && {
 
 template <typename T>
 std::size_t Nested<T>::size() const {
-  return is_list() ? items().size() : is_dict() ? entries().size() : 1;
+  return is_list() ? parts().size() : is_dict() ? entries().size() : 1;
 }
 template <typename T>
 Nested<T>::Iterator::Iterator(const Nested& rows_or_list, std::int64_t place)
@@ -144,14 +144,14 @@ typename Nested<T>::Iterator Nested<T>::end() const {
   if constexpr (std::is_same_v<T, Tensor>) {
     if (is_leaf()) return Iterator(*this, len(leaf()));
   }
-  return Iterator(*this, static_cast<std::int64_t>(items().size()));
+  return Iterator(*this, static_cast<std::int64_t>(parts().size()));
 }
 template <typename T>
 const Nested<T>& Nested<T>::item(std::int64_t index) const {
-  const auto count = static_cast<std::int64_t>(items().size());
+  const auto count = static_cast<std::int64_t>(parts().size());
   if (index >= count || index < -count)
     throw_out_of_range("a list of " + std::to_string(count) + " has no item " + std::to_string(index));
-  return items()[static_cast<std::size_t>(index < 0 ? index + count : index)];
+  return parts()[static_cast<std::size_t>(index < 0 ? index + count : index)];
 }
 template <typename T>
 const Nested<T>* Nested<T>::find(std::string_view key) const& {
@@ -204,8 +204,8 @@ void Nested<T>::update(const Nested& dict) {
 }
 template <typename T>
 const Nested<T>& Nested<T>::part_of(std::size_t index, std::size_t size) const {
-  if (items().size() != size) throw_wrong_size(items().size(), size);
-  return items()[index];
+  if (parts().size() != size) throw_wrong_size(parts().size(), size);
+  return parts()[index];
 }
 
 template <typename T>
@@ -219,7 +219,7 @@ void Nested<T>::visit(const std::function<void(const T&)>& fn) const {
   if (is_leaf()) {
     fn(leaf());
   } else if (is_list()) {
-    for (const Nested& item : items()) item.visit(fn);
+    for (const Nested& item : parts()) item.visit(fn);
   } else {
     for (const auto* entry : sorted_entries()) entry->second.visit(fn);
   }

@@ -1,11 +1,13 @@
 // Static shapes: dimensions that may be unknown, or an unknown rank.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,11 +16,26 @@ namespace lockstep {
 // The extent of a dimension that is not known before run time (Keras writes None).
 inline constexpr std::int64_t kUnknownDim = -1;
 
+// An extent as Shape({None, 28}) gives it: a number or None.
+class Dim {
+ public:
+  Dim(std::nullopt_t) {}
+  template <std::integral I>
+  Dim(I extent) : extent_(static_cast<std::int64_t>(extent)) {}
+  operator std::int64_t() const { return extent_; }
+
+ private:
+  std::int64_t extent_ = kUnknownDim;
+};
+
 // Dimensions, outermost first; kUnknownDim for an unknown one. A default Shape is a scalar's.
 class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) : dims_(dims) {}
+  // With None among them. A template, so that Shape({}) is the one above.
+  template <typename D = Dim>
+  Shape(std::initializer_list<std::type_identity_t<D>> dims) : dims_(dims.begin(), dims.end()) {}
   explicit Shape(std::vector<std::int64_t> dims) : dims_(std::move(dims)) {}
   static Shape unknown_rank() {
     Shape shape;

@@ -32,7 +32,7 @@ void write_spec(const ElementSpec& spec, tensorflow::StructuredValue* value) {
     value->mutable_tensor_spec_value()->set_dtype(static_cast<tensorflow::DataType>(spec.leaf().dtype));
   } else if (spec.is_list()) {
     value->mutable_tuple_value();
-    for (const ElementSpec& item : spec.items()) write_spec(item, value->mutable_tuple_value()->add_values());
+    for (const ElementSpec& item : spec.parts()) write_spec(item, value->mutable_tuple_value()->add_values());
   } else {
     auto& fields = *value->mutable_dict_value()->mutable_fields();
     for (const auto& [name, item] : spec.entries()) write_spec(item, &fields[name]);

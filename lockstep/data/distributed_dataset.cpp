@@ -62,7 +62,7 @@ Json describe(const Element& element) {
   }
   if (element.is_list()) {
     Json items = Json::array();
-    for (const Element& item : element.items()) items.push_back(describe(item));
+    for (const Element& item : element.parts()) items.push_back(describe(item));
     return items;
   }
   Json entries = Json::array();

@@ -125,7 +125,7 @@ Tensors group_by_window(const Step& step, const Tensors& inputs, RunContext&) {
 
 std::vector<Tensors> columns_of(const Element& window) {
   std::vector<Tensors> columns;
-  for (const Element& element : window.items()) {
+  for (const Element& element : window.parts()) {
     const Tensors components = components_of(element);
     columns.resize(std::max(columns.size(), components.size()));
     for (std::size_t i = 0; i < components.size(); ++i) columns[i].push_back(components[i]);

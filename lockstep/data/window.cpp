@@ -100,7 +100,7 @@ Windows Dataset::window(std::int64_t size, const WindowOptions& options) const {
       Dataset(window_node(node_, size, options.shift.value_or(size), options.stride, options.drop_remainder)));
 }
 
-Dataset Windows::dataset_of(const Element& list) { return Dataset(elements_node(list.items())); }
+Dataset Windows::dataset_of(const Element& list) { return Dataset(elements_node(list.parts())); }
 
 Dataset Windows::part_of(const Element& list, std::size_t index) {
   std::vector<Element> parts;

@@ -38,7 +38,7 @@ std::string structure_text(const keras::Nested<T>& values, const Print& print, b
   if (values.is_leaf()) return print(values.leaf());
   std::vector<std::string> parts;
   if (values.is_list()) {
-    for (const auto& item : values.items()) parts.push_back(structure_text(item, print, false));
+    for (const auto& item : values.parts()) parts.push_back(structure_text(item, print, false));
     return fmt::format("[{}]", fmt::join(parts, ", "));
   }
   for (const auto& [key, item] : values.entries()) {

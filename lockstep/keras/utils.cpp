@@ -86,7 +86,7 @@ Tensor img_to_array(const Tensor& img, DType dtype) {
 
 keras::Batch unpack_x_y_sample_weight(const keras::Structure& data) {
   if (!data.is_list()) return {data, {}, {}};
-  const auto& parts = data.items();
+  const auto& parts = data.parts();
   if (parts.empty() || parts.size() > 3) {
     throw_invalid_argument(fmt::format(
         "unpack_x_y_sample_weight: found a list of {}, expected x, (x, y) or (x, y, sample_weight)", parts.size()));

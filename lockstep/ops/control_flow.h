@@ -45,7 +45,7 @@ StructureFunction of_parts(Fn fn) {
   if constexpr (std::is_invocable_v<Fn&, const Nested<Tensor>&>) {
     return [fn = std::move(fn)](const Nested<Tensor>& values) mutable -> Nested<Tensor> {
       // Of a list of one, as tf.while_loop takes it: its element.
-      if (values.is_list() && values.size() == 1) return fn(values.items()[0]);
+      if (values.is_list() && values.size() == 1) return fn(values.parts()[0]);
       return fn(values);
     };
   } else if constexpr (takes_parts<Fn>(std::make_index_sequence<N>())) {

@@ -161,7 +161,7 @@ std::string Printed::to_string(std::int64_t summarize) const {
     }
     std::string out;
     if (part.is_list()) {
-      for (const auto& item : part.items()) out += (out.empty() ? "" : ", ") + self(self, item);
+      for (const auto& item : part.parts()) out += (out.empty() ? "" : ", ") + self(self, item);
       return "[" + out + "]";
     }
     for (const auto& [name, value] : part.entries())

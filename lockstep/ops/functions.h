@@ -8,11 +8,15 @@
 // Errors are those of ops::call: InvalidArgument for shapes and dtypes that do not fit.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -181,6 +185,24 @@ Tensor is_inf(const Tensor& x);
 Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no);
 Tensor where(const Tensor& condition);  // coordinates of the true elements, int64 [n, rank]
 
+// The tensors that split() and unstack() return: const auto [mean, variance] = split(x, 2, {.axis = 1}), or parts<3>().
+// Throw InvalidArgument for another number of tensors.
+class Unpacked : public Tensors {
+ public:
+  Unpacked(Tensors tensors) : Tensors(std::move(tensors)) {}
+  template <std::size_t N>
+  std::array<Tensor, N> parts() const {
+    if (size() != N) throw_wrong_size(size(), N);
+    std::array<Tensor, N> out;
+    std::copy(begin(), end(), out.begin());
+    return out;
+  }
+  template <std::size_t I>
+  Tensor get() const {
+    return parts<2>()[I];
+  }
+};
+
 // ---- shapes and pieces -------------------------------------------------------------------------------
 Tensor shape_of(const Tensor& x, DType dtype = DType::kInt32);  // a vector
 Tensor size_of(const Tensor& x, DType dtype = DType::kInt32);   // a scalar
@@ -210,9 +232,9 @@ Tensor squeeze(const X& x, const Axes& axes = std::nullopt) {
 Tensor broadcast_to(const Tensor& x, const ShapeArg& shape);
 Tensor concat(const Tensors& values, int axis);
 Tensor stack(const Tensors& values, int axis = 0);  // Pack
-Tensors unstack(const Tensor& x, int axis = 0);     // Unpack; the extent must be known
-Tensors split(const Tensor& x, int num, int axis);
-Tensors split(const Tensor& x, const Ints& sizes, int axis);
+Unpacked unstack(const Tensor& x, int axis = 0);    // Unpack; the extent must be known
+Unpacked split(const Tensor& x, int num, int axis);
+Unpacked split(const Tensor& x, const Ints& sizes, int axis);
 Tensor slice(const Tensor& x, const Ints& begin, const Ints& size);  // size -1: to the end
 inline Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin,
                     std::initializer_list<std::int64_t> size) {
@@ -429,3 +451,10 @@ using ops::operator-=;
 using ops::operator*=;
 using ops::operator/=;
 }  // namespace lockstep
+
+template <>
+struct std::tuple_size<lockstep::ops::Unpacked> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, lockstep::ops::Unpacked> {
+  using type = lockstep::Tensor;
+};

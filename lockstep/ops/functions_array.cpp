@@ -112,15 +112,15 @@ Tensor concat(const Tensors& values, int axis) {
 Tensor stack(const Tensors& values, int axis) {
   return call1("Pack", values, {{"axis", static_cast<std::int64_t>(axis)}});
 }
-Tensors unstack(const Tensor& x, int axis) {
+Unpacked unstack(const Tensor& x, int axis) {
   const std::int64_t num = x.dim(whole_axis(x, axis, "unstack"));
   if (num == kUnknownDim) throw_invalid_argument("unstack: the extent of the axis must be known");
   return call("Unpack", {x}, {{"num", num}, {"axis", static_cast<std::int64_t>(axis)}});
 }
-Tensors split(const Tensor& x, int num, int axis) {
+Unpacked split(const Tensor& x, int num, int axis) {
   return call("Split", {constant(axis, DType::kInt32), x}, {{"num_split", static_cast<std::int64_t>(num)}});
 }
-Tensors split(const Tensor& x, const Ints& sizes, int axis) {
+Unpacked split(const Tensor& x, const Ints& sizes, int axis) {
   return call("SplitV", {x, constant_ints(sizes), constant(axis, DType::kInt32)},
               {{"num_split", static_cast<std::int64_t>(sizes.size())}});
 }

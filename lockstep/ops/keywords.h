@@ -19,24 +19,6 @@ namespace lockstep::ops {
 
 #undef LOCKSTEP_REDUCE
 
-// The tensors that split() and unstack() return: const auto [mean, variance] = split(x, 2, {.axis = 1}), or parts<3>().
-// Throw InvalidArgument for another number of tensors.
-class Unpacked : public Tensors {
- public:
-  Unpacked(Tensors tensors) : Tensors(std::move(tensors)) {}
-  template <std::size_t N>
-  std::array<Tensor, N> parts() const {
-    if (size() != N) throw_wrong_size(size(), N);
-    std::array<Tensor, N> out;
-    std::copy(begin(), end(), out.begin());
-    return out;
-  }
-  template <std::size_t I>
-  Tensor get() const {
-    return parts<2>()[I];
-  }
-};
-
 // Of functions of one axis: concat, stack, expand_dims, softmax, ...
 struct OneAxisKeywords {
   FieldNamesOnly names_only = {};
@@ -44,14 +26,14 @@ struct OneAxisKeywords {
 };
 inline Tensor concat(const Tensors& values, const OneAxisKeywords& keywords) { return concat(values, keywords.axis); }
 inline Tensor stack(const Tensors& values, const OneAxisKeywords& keywords) { return stack(values, keywords.axis); }
-inline Unpacked unstack(const Tensor& x, const OneAxisKeywords& keywords) { return {unstack(x, keywords.axis)}; }
+inline Unpacked unstack(const Tensor& x, const OneAxisKeywords& keywords) { return unstack(x, keywords.axis); }
 inline Tensor expand_dims(const Tensor& x, const OneAxisKeywords& keywords) { return expand_dims(x, keywords.axis); }
 inline Unpacked split(const Tensor& x, int num, const OneAxisKeywords& keywords = {}) {
-  return {split(x, num, keywords.axis)};
+  return split(x, num, keywords.axis);
 }
 template <int = 0>
 Unpacked split(const Tensor& x, const Ints& sizes, const OneAxisKeywords& keywords = {}) {
-  return {split(x, sizes, keywords.axis)};
+  return split(x, sizes, keywords.axis);
 }
 struct SplitKeywords {
   FieldNamesOnly names_only = {};
@@ -60,8 +42,8 @@ struct SplitKeywords {
 };
 inline Unpacked split(const Tensor& x, const SplitKeywords& keywords) {
   const IntOrInts& parts = keywords.num_or_size_splits;
-  return {parts.is_one() ? split(x, static_cast<int>(parts[0]), keywords.axis)
-                         : split(x, static_cast<const Ints&>(parts), keywords.axis)};
+  return parts.is_one() ? split(x, static_cast<int>(parts[0]), keywords.axis)
+                        : split(x, static_cast<const Ints&>(parts), keywords.axis);
 }
 
 // The axes by position: reduce_mean(x, 3, {.keepdims = true}).
@@ -424,10 +406,3 @@ requires std::is_arithmetic_v<T> T sum(const std::vector<T>& values) {
 }
 
 }  // namespace lockstep
-
-template <>
-struct std::tuple_size<lockstep::ops::Unpacked> : std::integral_constant<std::size_t, 2> {};
-template <std::size_t I>
-struct std::tuple_element<I, lockstep::ops::Unpacked> {
-  using type = lockstep::Tensor;
-};

@@ -119,13 +119,17 @@ template <std::same_as<std::vector<RaggedTensor>> List>
 RaggedTensor concat(const List& values, int axis) {
   return concat_ragged(values, axis);
 }
-// Templates, so that lists of tensors only are tensors.
+// Ragged tensors and tensors in one list.
+struct RaggedList : std::vector<RaggedTensor> {
+  RaggedList(std::initializer_list<RaggedTensor> values) : vector(values) {}
+};
+// Templates, so that a list of tensors only gives a tensor.
 template <int = 0>
-RaggedTensor concat(std::initializer_list<RaggedTensor> values, int axis) {
+RaggedTensor concat(const RaggedList& values, int axis) {
   return concat_ragged(values, axis);
 }
 template <int = 0>
-RaggedTensor concat(std::initializer_list<RaggedTensor> values, const OneAxisKeywords& keywords) {
+RaggedTensor concat(const RaggedList& values, const OneAxisKeywords& keywords) {
   return concat_ragged(values, keywords.axis);
 }
 // How often each axis is repeated.

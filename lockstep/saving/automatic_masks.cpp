@@ -24,7 +24,7 @@ bool same_symbol(const Tensor& a, const Tensor& b) {
 
 void collect_tensors(const Argument& argument, Tensors& tensors) {
   if (argument.is_list()) {
-    for (const Argument& item : argument.items()) collect_tensors(item, tensors);
+    for (const Argument& item : argument.parts()) collect_tensors(item, tensors);
   } else if (argument.is_dict()) {
     for (const auto& [key, item] : argument.entries()) collect_tensors(item, tensors);
   } else if (argument.leaf().is_tensor()) {

@@ -56,7 +56,7 @@ void ExportArchive::add(const std::string& name, ExportFunction function) {
 void ExportArchive::add_function(const std::string& name, std::function<Structure(const Structure&)> fn,
                                  Specs input_signature) {
   if (input_signature.is_list() && input_signature.size() == 1)
-    input_signature = Specs(std::as_const(input_signature).items()[0]);
+    input_signature = Specs(std::as_const(input_signature).parts()[0]);
   if (input_signature.is_leaf() && input_signature.leaf().name.empty()) input_signature.leaf().name = "inputs";
   add(name, {.arguments = {{"inputs", std::move(input_signature)}},
              .call = [fn = std::move(fn)](const std::vector<Structure>& arguments, bool) { return fn(arguments[0]); }});

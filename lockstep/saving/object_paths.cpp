@@ -107,7 +107,7 @@ class Walk {
       }
     };
     if (tree.is_list()) {
-      for (const LayerTree& each : tree.items()) item(each);
+      for (const LayerTree& each : tree.parts()) item(each);
     } else {
       for (const auto& [name, each] : tree.entries()) item(each);
     }

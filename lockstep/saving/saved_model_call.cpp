@@ -121,9 +121,9 @@ class Binding {
     const bool none = given.is_leaf() && !given.leaf().defined();
     const auto all = [&](const auto& values) {
       if (given.is_leaf() && values.size() == 1) return fits_given(values[0], given);
-      if (!given.is_list() || static_cast<int>(given.items().size()) != values.size()) return false;
+      if (!given.is_list() || static_cast<int>(given.parts().size()) != values.size()) return false;
       for (int i = 0; i < values.size(); ++i) {
-        if (!fits_given(values[i], given.items()[static_cast<std::size_t>(i)])) return false;
+        if (!fits_given(values[i], given.parts()[static_cast<std::size_t>(i)])) return false;
       }
       return true;
     };

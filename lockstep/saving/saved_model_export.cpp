@@ -41,7 +41,7 @@ std::vector<std::string> output_names(const Specs& outputs, const std::string& f
   std::vector<std::string> names;
   if (!outputs.is_dict()) {
     if (outputs.is_list()) {
-      for (const Specs& item : outputs.items()) {
+      for (const Specs& item : outputs.parts()) {
         if (!item.is_leaf())
           throw_invalid_argument(
               fmt::format("signature of '{}': the outputs are nested; return a list or a dict of tensors", function));

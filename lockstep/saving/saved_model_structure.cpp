@@ -32,7 +32,7 @@ void write_specs(const Specs& specs, StructuredValue* value) {
     write_spec(specs.leaf(), value);
   } else if (specs.is_list()) {
     auto* list = value->mutable_list_value();
-    for (const Specs& item : specs.items()) write_specs(item, list->add_values());
+    for (const Specs& item : specs.parts()) write_specs(item, list->add_values());
   } else {
     auto& fields = *value->mutable_dict_value()->mutable_fields();
     for (const auto& [key, item] : specs.entries()) write_specs(item, &fields[key]);

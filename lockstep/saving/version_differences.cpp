@@ -15,7 +15,7 @@ using keras::ModelImpl;
 template <typename Fits>
 bool any_tensor(const Argument& argument, const Fits& fits) {
   const auto inner = [&](const Argument& item) { return any_tensor(item, fits); };
-  if (argument.is_list()) return std::ranges::any_of(argument.items(), inner);
+  if (argument.is_list()) return std::ranges::any_of(argument.parts(), inner);
   if (argument.is_dict())
     return std::ranges::any_of(argument.entries(), [&](const auto& entry) { return inner(entry.second); });
   return argument.leaf().is_tensor() && fits(argument.leaf().tensor);

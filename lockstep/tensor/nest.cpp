@@ -20,7 +20,7 @@ std::string kind_of(const Structure& part) {
 void check(const Structure& a, const Structure& b, const std::string& path) {
   if (a.is_leaf() != b.is_leaf() || a.is_list() != b.is_list() || a.size() != b.size()) throw_different(a, b, path);
   if (a.is_list()) {
-    for (std::size_t i = 0; i < a.size(); ++i) check(a.items()[i], b.items()[i], fmt::format("{}[{}]", path, i));
+    for (std::size_t i = 0; i < a.size(); ++i) check(a.parts()[i], b.parts()[i], fmt::format("{}[{}]", path, i));
   } else if (a.is_dict()) {
     for (const auto& [key, value] : a.entries()) {
       const std::string place = fmt::format("{}['{}']", path, key);
@@ -52,7 +52,7 @@ Structure with_results(const Structure& form, const std::vector<Structure>& resu
   if (form.is_leaf()) return results[next++];
   Structure out = form;
   if (form.is_list()) {
-    for (Structure& item : out.items()) item = with_results(Structure(item), results, next);
+    for (Structure& item : out.parts()) item = with_results(Structure(item), results, next);
     return out;
   }
   std::vector<std::pair<std::string, Structure>*> sorted;
@@ -92,7 +92,7 @@ Structure traverse(const std::function<std::optional<Structure>(const Structure&
   }
   Structure visited = structure;
   if (structure.is_list()) {
-    for (Structure& item : visited.items()) item = traverse(fn, item, options);
+    for (Structure& item : visited.parts()) item = traverse(fn, item, options);
   } else if (structure.is_dict()) {
     for (auto& [key, value] : visited.entries()) value = traverse(fn, value, options);
   }

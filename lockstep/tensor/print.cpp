@@ -273,7 +273,7 @@ std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) {
   const char* separator = "";
   if (structure.is_list()) {
     out << "[";
-    for (const auto& item : structure.items()) {
+    for (const auto& item : structure.parts()) {
       out << separator << item;
       separator = ", ";
     }

@@ -117,6 +117,8 @@ class Tensor {
   // np.array of a list of numbers, with the dtype of its elements.
   template <typename T>
   requires std::is_arithmetic_v<T> Tensor(const std::vector<T>& values) : Tensor(from_vector(values)) {}
+  template <std::same_as<std::string> T>
+  Tensor(const std::vector<T>& texts) : Tensor(strings(texts, Shape{static_cast<std::int64_t>(texts.size())})) {}
 
   // Dense values. Throw InvalidArgument when the number of elements does not fit the shape.
   template <typename T>

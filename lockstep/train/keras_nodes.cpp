@@ -53,7 +53,7 @@ Tracked tree_node(const LayerTree& tree, const Identity& identity) {
     items.emplace_back(name, tree_node(item, {identity.object, identity.part + "/" + name}));
   };
   if (tree.is_list()) {
-    for (std::size_t i = 0; i < tree.items().size(); ++i) add(std::to_string(i), tree.items()[i]);
+    for (std::size_t i = 0; i < tree.parts().size(); ++i) add(std::to_string(i), tree.parts()[i]);
   } else {
     for (const auto& [name, item] : tree.entries()) add(name, item);
   }

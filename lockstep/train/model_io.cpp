@@ -88,10 +88,10 @@ class Aliases {
     for (const auto& [name, tree] : layer.children()) {
       if (tree.is_leaf() || !tree.is_list() || at(node).child(name)) continue;
       int list = -1;
-      for (std::size_t i = 0; i < tree.items().size(); ++i) {
-        if (!tree.items()[i].is_leaf() || !tree.items()[i].leaf()) continue;
+      for (std::size_t i = 0; i < tree.parts().size(); ++i) {
+        if (!tree.parts()[i].is_leaf() || !tree.parts()[i].leaf()) continue;
         int item = -1;
-        for (const keras::Weight& weight : tree.items()[i].leaf()->own_weights()) {
+        for (const keras::Weight& weight : tree.parts()[i].leaf()->own_weights()) {
           const auto variable = numbers_.find({weight.variable.get(), {}});
           if (variable == numbers_.end()) continue;
           if (list < 0) list = live_.graph.add_child(node, name);

@@ -60,7 +60,7 @@ TEST(Lifetimes, ReferencesToResultsOfCalls) {
 
 TEST(Lifetimes, RangesOverTemporaries) {
   float sum = 0;
-  for (const auto& part : keras::Structure{Tensor{1.0}, Tensor{2.0}}.items()) sum += float(part.leaf());
+  for (const auto& part : keras::Structure{Tensor{1.0}, Tensor{2.0}}.parts()) sum += float(part.leaf());
   for (const auto& [key, part] : keras::Structure{{"a", Tensor{3.0}}}.entries()) sum += float(part.leaf());
   for (const std::int64_t dim : ops::ones({4, 5}).shape().dims()) sum += static_cast<float>(dim);
   for (const auto& variable : small_model().trainable_variables()) sum += float(ops::reduce_sum(variable));

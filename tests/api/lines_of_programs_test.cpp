@@ -246,12 +246,31 @@ TEST(LinesOfPrograms, ModulesAsSavedModelsAndEndpointsAsLayers) {
   EXPECT_THROW(layers::TFSMLayer(folder.path + "/net"), ls::errors::InvalidArgumentError);
 }
 
-TEST(LinesOfPrograms, NoneAndEmptyModels) {
-  keras::Sequential model({layers::Input({3}), layers::Dense(2)});
+TEST(LinesOfPrograms, NoneTextsAndPartsWhereProgramsWriteThem) {
+  EXPECT_EQ(ls::Shape({ls::None, 3}).to_string(), "(None, 3)");
+  const auto x = layers::Input({ls::None, 3});
+  EXPECT_EQ(x.shape().to_string(), "(None, None, 3)");
+  keras::Sequential model({layers::Dense(2)});
+  model.build({ls::None, 3});
+  EXPECT_EQ(model.count_params(), 8);
   model.compile({.optimizer = "sgd", .loss = "mse", .loss_weights = ls::None});
   const keras::Model none = {};
   EXPECT_TRUE(!none && none == ls::None && model && model != ls::None);
-  EXPECT_EQ(len(ls::data::Dataset::range(5).batch(2)), 3);
+
+  const std::vector<std::string> words = {"b", "a"};
+  const Tensor texts = words;
+  EXPECT_EQ(texts.string_values(), words);
+  const auto dataset = ls::data::Dataset::from_tensor_slices({{"word", words}, {"length", Tensor{1, 2}}});
+  EXPECT_EQ(len(dataset), 2);
+  const keras::Structure element = next(iter(dataset));
+  std::string names;
+  for (const auto& [name, value] : element.items()) names += name + std::to_string(value.leaf().rank());
+  EXPECT_EQ(names, "word0length0");
+
+  const auto [left, right] = ops::split(Tensor{{1, 2, 3, 4}}, 2, 1);
+  EXPECT_EQ(numbers(right), (Numbers{3, 4}));
+  const auto [first, second] = ops::unstack(Tensor{{1, 2}, {3, 4}});
+  EXPECT_EQ(numbers(second), (Numbers{3, 4}));
 }
 
 TEST(LinesOfPrograms, FunctionsByTheirNamesInPython) {

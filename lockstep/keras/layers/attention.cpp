@@ -27,7 +27,7 @@ class SequenceAttention : public ConfiguredLayer<Derived, Options> {
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& q = inputs[0].leaf();
     const Tensor& v = inputs[1].leaf();
-    Tensor scores = this->scores(q, inputs.items().size() > 2 ? inputs[2].leaf() : v);
+    Tensor scores = this->scores(q, inputs.parts().size() > 2 ? inputs[2].leaf() : v);
     const std::vector<Tensor> masks = context.mask.flatten();
     Tensor mask =
         masks.size() > 1 && masks[1].defined() ? ops::expand_dims(ops::cast(masks[1], DType::kBool), -2) : Tensor();
@@ -60,7 +60,7 @@ class SequenceAttention : public ConfiguredLayer<Derived, Options> {
   }
   virtual Tensor scores(const Tensor& query, const Tensor& key) const = 0;
   void check_inputs(const Nested<Shape>& shapes) const {
-    if (!shapes.is_list() || shapes.items().size() < 2 || shapes.items().size() > 3) {
+    if (!shapes.is_list() || shapes.parts().size() < 2 || shapes.parts().size() > 3) {
       throw_invalid_argument(fmt::format("{} '{}' takes a list of {{query, value}} or {{query, value, key}}",
                                          Derived::kClass, this->name()));
     }
@@ -120,7 +120,7 @@ class AdditiveAttentionLayer : public SequenceAttention<AdditiveAttentionLayer, 
     check_inputs(shapes);
     if (!options_.use_scale) return;
     scale_ = add_weight(
-        {.shape = {shapes.items()[0].leaf()[-1]}, .initializer = initializers::GlorotUniform(), .name = "scale"});
+        {.shape = {shapes.parts()[0].leaf()[-1]}, .initializer = initializers::GlorotUniform(), .name = "scale"});
   }
 
  private:

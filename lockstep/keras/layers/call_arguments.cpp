@@ -139,7 +139,7 @@ Structure Layer::previous_mask(const CallArguments& arguments, const Structure& 
 }
 
 Structure Layer::call_given(const Structure& inputs, const CallOptions& options) {
-  if (argument_names().size() > 1 && inputs.is_list()) return call_with(inputs.items(), options);
+  if (argument_names().size() > 1 && inputs.is_list()) return call_with(inputs.parts(), options);
   return call_with({inputs}, options);
 }
 

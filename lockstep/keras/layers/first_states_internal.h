@@ -28,7 +28,7 @@ class FirstStates {
     }
     Json shapes = Json::array();
     if (!states.is_list()) return nullptr;
-    for (const Argument& state : states.items()) {
+    for (const Argument& state : states.parts()) {
       shapes.push_back(shapes_in(state));
       if (shapes.back().is_null()) return nullptr;
     }

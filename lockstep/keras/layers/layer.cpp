@@ -106,7 +106,7 @@ Json shapes_to_json(const Nested<Shape>& shapes) {
   if (shapes.is_leaf()) return shape_to_json(shapes.leaf());
   if (shapes.is_list()) {
     Json out = Json::array();
-    for (const auto& item : shapes.items()) out.push_back(shapes_to_json(item));
+    for (const auto& item : shapes.parts()) out.push_back(shapes_to_json(item));
     return out;
   }
   Json out = Json::object();
@@ -151,8 +151,8 @@ Json Layer::get_build_config() const {
   const auto names = argument_names();
   if (names.size() > 1 && build_shapes_->is_list()) {
     Json shapes = Json::object();
-    for (std::size_t i = 0; i < build_shapes_->items().size() && i < names.size(); ++i) {
-      shapes[names[i] + "_shape"] = shapes_to_json(build_shapes_->items()[i]);
+    for (std::size_t i = 0; i < build_shapes_->parts().size() && i < names.size(); ++i) {
+      shapes[names[i] + "_shape"] = shapes_to_json(build_shapes_->parts()[i]);
     }
     return {{"shapes_dict", std::move(shapes)}};
   }

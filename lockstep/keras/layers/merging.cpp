@@ -53,10 +53,10 @@ class MergeLayer : public ConfiguredLayer<Derived, NamedOptions>, public MaskRul
   bool supports_masking() const override { return true; }
 
   void build(const Nested<Shape>& shapes) override {
-    if (!shapes.is_list() || shapes.items().size() < 2) {
+    if (!shapes.is_list() || shapes.parts().size() < 2) {
       throw_invalid_argument(fmt::format("{} takes a list of at least 2 inputs", who()));
     }
-    check_count(shapes.items().size());
+    check_count(shapes.parts().size());
     std::optional<std::int64_t> batch;
     for (const Shape& shape : shapes.flatten()) {
       if (!shape.known_rank() || shape.rank() == 0 || shape[0] == kUnknownDim) continue;
@@ -193,7 +193,7 @@ class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOpt
 
   void build(const Nested<Shape>& shapes) override {
     const std::string who = fmt::format("Concatenate '{}'", name());
-    if (!shapes.is_list() || shapes.items().empty()) throw_invalid_argument(who + " takes a list of inputs");
+    if (!shapes.is_list() || shapes.parts().empty()) throw_invalid_argument(who + " takes a list of inputs");
     const std::vector<Shape> all = shapes.flatten();
     const Shape& first = all[0];
     if (options_.axis < -first.rank() || options_.axis >= first.rank()) {

@@ -103,7 +103,7 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options>, public MaskedSoftma
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& query = inputs[0].leaf();
     const Tensor& value = inputs[1].leaf();
-    const bool has_key = inputs.items().size() > 2;
+    const bool has_key = inputs.parts().size() > 2;
     const Tensor query_mask = query.mask();  // Keras puts it in the place of a query_mask that was given
     const Tensor mask = attention_mask(query, value, has_key, query_mask, context);
     if (takes_masks()) take_masks(inputs);

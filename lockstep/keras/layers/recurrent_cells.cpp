@@ -41,7 +41,7 @@ class GatedCell : public RnnCell {
   }
 
   void build(const Nested<Shape>& shapes) override {
-    const Shape shape = shapes.is_list() ? shapes.items().at(0).leaf() : shapes.leaf();
+    const Shape shape = shapes.is_list() ? shapes.parts().at(0).leaf() : shapes.leaf();
     const std::int64_t in = shape.rank() > 0 ? shape[-1] : kUnknownDim;
     if (in == kUnknownDim) {
       throw_invalid_argument(fmt::format("{} '{}': the last axis of its input must be known, found shape {}",
@@ -316,7 +316,7 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
   }
   std::int64_t output_size() const override { return cells_.back()->output_size(); }
   void build(const Nested<Shape>& shapes) override {
-    Shape shape = shapes.is_list() ? shapes.items().at(0).leaf() : shapes.leaf();
+    Shape shape = shapes.is_list() ? shapes.parts().at(0).leaf() : shapes.leaf();
     for (const auto& cell : cells_) {
       cell->layer()->ensure_built(shape);
       shape = {shape[0], cell->output_size()};
@@ -377,12 +377,12 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
 }  // namespace
 
 Structure RnnCell::call(const Structure& inputs, const CallContext& context) {
-  if (!inputs.is_list() || inputs.items().size() < 2) {
+  if (!inputs.is_list() || inputs.parts().size() < 2) {
     throw_invalid_argument(fmt::format("{} '{}' is called on its input and its states", class_name(), name()));
   }
   const Tensor& x = inputs[0].leaf();
   Tensors states;
-  for (std::size_t i = 1; i < inputs.items().size(); ++i) {
+  for (std::size_t i = 1; i < inputs.parts().size(); ++i) {
     for (const Tensor& state : inputs[i].flatten()) states.push_back(state);
   }
   if (states.size() != state_sizes().size()) {

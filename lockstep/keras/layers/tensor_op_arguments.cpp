@@ -80,7 +80,7 @@ Tensor tensor_of(const Argument& given, DType other) {
   }
   Tensors items;
   bool any_float = false;
-  for (const Argument& item : given.items()) {
+  for (const Argument& item : given.parts()) {
     items.push_back(tensor_of(item, other));
     any_float = any_float || is_floating(items.back().dtype());
   }
@@ -123,7 +123,7 @@ Tensor floating_operand(const CallArguments& call, std::size_t index, std::strin
 Tensors tensor_list(const Argument& given) {
   Tensors out;
   if (given.is_leaf()) bad("a list of tensors is expected");
-  for (const auto& item : given.items()) out.push_back(tensor_of(item, DType::kInvalid));
+  for (const auto& item : given.parts()) out.push_back(tensor_of(item, DType::kInvalid));
   return out;
 }
 

@@ -348,11 +348,11 @@ DType numpy_dtype(const std::vector<Argument>& values) {
 Structure select(const CallArguments& call, const Json&) {
   const Argument& conditions = argument(call, 0, "condlist");
   const Argument& choices = argument(call, 1, "choicelist");
-  if (conditions.is_leaf() || choices.is_leaf() || conditions.items().size() != choices.items().size() ||
-      choices.items().empty())
+  if (conditions.is_leaf() || choices.is_leaf() || conditions.parts().size() != choices.parts().size() ||
+      choices.parts().empty())
     bad("Select requires as many conditions as choices");
   const Argument* given = find_argument(call, 2, "default");
-  std::vector<Argument> values(choices.items().begin(), choices.items().end());
+  std::vector<Argument> values(choices.parts().begin(), choices.parts().end());
   values.push_back(given ? *given : Argument(ArgValue(Json(0))));
   const DType dtype = numpy_dtype(values);
   const auto value = [&](std::size_t i) {
@@ -361,9 +361,9 @@ Structure select(const CallArguments& call, const Json&) {
     return ops::cast(operands(both, "choicelist", "default").first, dtype);
   };
   Tensor y = value(values.size() - 1);
-  for (std::size_t i = choices.items().size(); i-- > 0;) {
+  for (std::size_t i = choices.parts().size(); i-- > 0;) {
     CallArguments condition;
-    condition.args = {conditions.items()[i]};
+    condition.args = {conditions.parts()[i]};
     y = ops::where(logical(tensor_operand(condition)), value(i), y);
   }
   return y;

@@ -170,7 +170,7 @@ Structure scale_and_translate(const CallArguments& call, const Json& config) {
       bad("output_shape must be a list of integers");
     shape = ops::cast(wanted.leaf().tensor, DType::kInt64).to_vector<std::int64_t>();
   } else {
-    for (const Argument& each : wanted.items())
+    for (const Argument& each : wanted.parts())
       shape.push_back(each.leaf().value.is_null() ? -1 : each.leaf().value.get<std::int64_t>());
   }
   if (static_cast<int>(shape.size()) != x.rank())

@@ -104,7 +104,7 @@ Run quantiles(double scale, bool without_nan, bool takes_method = true) {
       fractions = ops::cast(q.leaf().tensor, DType::kFloat64).to_vector<double>();
       one = q.leaf().tensor.rank() == 0;
     } else {
-      for (const Argument& each : q.items()) fractions.push_back(each.leaf().value.get<double>());
+      for (const Argument& each : q.parts()) fractions.push_back(each.leaf().value.get<double>());
     }
     Tensors all;
     for (const double fraction : fractions) all.push_back(of(fraction));

@@ -48,7 +48,7 @@ Structure get_item(const CallArguments& call, const Json&) {
   if (key.is_leaf()) {
     index.push_back(slice_entry(key.leaf()));
   } else {
-    for (const auto& entry : key.items()) index.push_back(slice_entry(entry.leaf()));
+    for (const auto& entry : key.parts()) index.push_back(slice_entry(entry.leaf()));
   }
   return ops::strided_slice(tensor_operand(call), index);
 }

@@ -114,10 +114,10 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
     Structure y = forward_->invoke(std::move(ahead)), reversed = backward_->invoke(std::move(back));
     Structure::List states;
     if (return_state_) {
-      states.insert(states.end(), y.items().begin() + 1, y.items().end());
-      states.insert(states.end(), reversed.items().begin() + 1, reversed.items().end());
-      y = Structure(y.items()[0]);
-      reversed = Structure(reversed.items()[0]);
+      states.insert(states.end(), y.parts().begin() + 1, y.parts().end());
+      states.insert(states.end(), reversed.parts().begin() + 1, reversed.parts().end());
+      y = Structure(y.parts()[0]);
+      reversed = Structure(reversed.parts()[0]);
     }
     Tensor a = y.leaf(), b = reversed.leaf();
     if (return_sequences_) b = ops::reverse(b, {time_axis_});

@@ -425,7 +425,7 @@ std::shared_ptr<FunctionalImpl> Rebuild::run() {
   process_all();
   // Keras 1 and 2 write a list even of one tensor.
   const auto unwrap = [this](Structure s) {
-    return legacy_ && s.is_list() && s.items().size() == 1 && s.items()[0].is_leaf() ? s.items()[0] : s;
+    return legacy_ && s.is_list() && s.parts().size() == 1 && s.parts()[0].is_leaf() ? s.parts()[0] : s;
   };
   Structure inputs = unwrap(boundary(config_["input_layers"], "input_layers"));
   Structure outputs = unwrap(boundary(config_["output_layers"], "output_layers"));

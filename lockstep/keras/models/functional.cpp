@@ -454,7 +454,7 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
   const std::vector<Tensor> masks = context.mask.flatten();
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const KerasTensor& symbol = *as_keras_tensor(expected[i]);
-    const Tensor& value = adjusted.items()[i].leaf();
+    const Tensor& value = adjusted.parts()[i].leaf();
     if (i < masks.size() && masks[i].defined() && value.defined()) value.set_mask(masks[i]);
     auto& slot = values[static_cast<std::size_t>(node_ids_.at(&symbol.node()))];
     slot.resize(std::max(slot.size(), static_cast<std::size_t>(symbol.tensor_index()) + 1));

@@ -33,7 +33,7 @@ Json tensor_values(const Tensor& tensor) {
 Json FunctionalImpl::serialize_argument(const Argument& argument) const {
   if (argument.is_list()) {
     Json out = Json::array();
-    for (const auto& item : argument.items()) out.push_back(serialize_argument(item));
+    for (const auto& item : argument.parts()) out.push_back(serialize_argument(item));
     return out;
   }
   if (argument.is_dict()) {
@@ -81,7 +81,7 @@ Json FunctionalImpl::get_config() const {
     }
     Json out = s.is_list() ? Json::array() : Json::object();
     if (s.is_list()) {
-      for (const auto& item : s.items()) out.push_back(history(item));
+      for (const auto& item : s.parts()) out.push_back(history(item));
     } else {
       for (const auto& [key, item] : s.entries()) out[key] = history(item);
     }

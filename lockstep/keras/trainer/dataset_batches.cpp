@@ -16,14 +16,14 @@ constexpr const char* kFilePolicy = "FILE";
 
 Batch split_element(const data::Element& element) {
   if (!element.is_list()) return {element, {}, {}};
-  switch (element.items().size()) {
+  switch (element.parts().size()) {
     case 1: return {element[0], {}, {}};
     case 2: return {element[0], element[1], {}};
     case 3: return {element[0], element[1], element[2]};
     default:
       throw_invalid_argument(
           fmt::format("invalid element of a dataset: found {} parts, expected x, (x, y) or (x, y, sample_weight)",
-                      element.items().size()));
+                      element.parts().size()));
   }
 }
 
