@@ -47,17 +47,18 @@ Tensor spread(const Tensor& values, const RaggedTensor& frame) {
 
 RaggedTensor ragged_elementwise(const char* what, const RaggedTensor& a, const RaggedTensor& b,
                                 const std::function<Tensor(const Tensor&, const Tensor&)>& fn) {
+  if (a.ragged_rank() == 0 && b.ragged_rank() == 0) return RaggedTensor(fn(a.flat_values(), b.flat_values()));
   const RaggedTensor& frame = a.ragged_rank() > 0 ? a : b;
-  const Tensor x = same_rows(a, frame) ? a.flat_values() : Tensor();
-  const Tensor y = same_rows(b, frame)    ? b.flat_values()
-                   : b.ragged_rank() == 0 ? spread(b.flat_values(), frame)
-                                          : Tensor();
-  const Tensor left = x.defined() || a.ragged_rank() > 0 ? x : spread(a.flat_values(), frame);
-  if (!left.defined() || !y.defined()) {
+  const auto in_frame = [&](const RaggedTensor& x) {
+    if (x.ragged_rank() == 0) return spread(x.flat_values(), frame);
+    return same_rows(x, frame) ? x.flat_values() : Tensor();
+  };
+  const Tensor x = in_frame(a), y = in_frame(b);
+  if (!x.defined() || !y.defined()) {
     throw_invalid_argument(fmt::format("'{}' of ragged tensors requires rows of equal lengths: found shapes {} and {}",
                                        what, a.shape().to_string(), b.shape().to_string()));
   }
-  return frame.with_flat_values(fn(left, y));
+  return frame.with_flat_values(fn(x, y));
 }
 
 RaggedRow map_ragged(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& elems) {

@@ -28,23 +28,35 @@ concept RaggedPair = (Ragged<A> || Ragged<B>)&&(
     std::convertible_to<const A&, RaggedTensor>)&&(std::is_arithmetic_v<B> ||
                                                    std::convertible_to<const B&, RaggedTensor>);
 
+// Where an operand is a RaggedRow, so is the result: it converts to a tensor.
+template <typename A, typename B>
+using RaggedResult =
+    std::conditional_t<std::same_as<A, RaggedRow> || std::same_as<B, RaggedRow>, RaggedRow, RaggedTensor>;
+
+// x with fn of its values.
+template <Ragged R, typename Fn>
+R ragged_values(const R& x, Fn fn) {
+  const Tensor made = fn(x.flat_values());
+  return R(x.ragged_rank() > 0 ? x.with_flat_values(made) : RaggedTensor(made));
+}
 // fn of the values of both. Rows have equal lengths; the ragged axes of a tensor next to a ragged one have extent 1,
 // its first one that or the number of rows. Throws InvalidArgument for others.
 RaggedTensor ragged_elementwise(const char* what, const RaggedTensor& a, const RaggedTensor& b,
                                 const std::function<Tensor(const Tensor&, const Tensor&)>& fn);
 template <typename A, typename B, typename Fn>
-requires RaggedPair<A, B> RaggedTensor ragged_pair(const char* what, const A& a, const B& b, Fn fn) {
+requires RaggedPair<A, B> RaggedResult<A, B> ragged_pair(const char* what, const A& a, const B& b, Fn fn) {
   if constexpr (std::is_arithmetic_v<B>) {
-    return a.with_flat_values(fn(a.flat_values(), b));
+    return ragged_values(a, [&](const Tensor& x) { return fn(x, b); });
   } else if constexpr (std::is_arithmetic_v<A>) {
-    return b.with_flat_values(fn(a, b.flat_values()));
+    return ragged_values(b, [&](const Tensor& y) { return fn(a, y); });
   } else {
-    return ragged_elementwise(what, a, b, fn);
+    return RaggedResult<A, B>(ragged_elementwise(what, a, b, fn));
   }
 }
 #define LOCKSTEP_RAGGED_OPERATOR(op)                                                              \
   template <typename A, typename B>                                                               \
-  requires RaggedPair<A, B> RaggedTensor operator op(const A& a, const B& b) {                    \
+  requires RaggedPair<A, B>                                                                       \
+  auto operator op(const A& a, const B& b) {                                                      \
     return ragged_pair(#op, a, b, [](const auto& x, const auto& y) -> Tensor { return x op y; }); \
   }
 LOCKSTEP_RAGGED_OPERATOR(+)
@@ -58,13 +70,17 @@ LOCKSTEP_RAGGED_OPERATOR(>)
 LOCKSTEP_RAGGED_OPERATOR(>=)
 LOCKSTEP_RAGGED_OPERATOR(==)
 #undef LOCKSTEP_RAGGED_OPERATOR
-inline RaggedTensor operator-(const RaggedTensor& x) { return x.with_flat_values(-x.flat_values()); }
+template <Ragged R>
+R operator-(const R& x) {
+  return ragged_values(x, [](const Tensor& values) { return -values; });
+}
 
 namespace ops {
 
 #define LOCKSTEP_RAGGED_PAIR(function)                                                                          \
   template <typename A, typename B>                                                                             \
-  requires RaggedPair<A, B> RaggedTensor function(const A& a, const B& b) {                                     \
+  requires RaggedPair<A, B>                                                                                     \
+  auto function(const A& a, const B& b) {                                                                       \
     return ragged_pair(#function, a, b, [](const auto& x, const auto& y) -> Tensor { return function(x, y); }); \
   }
 LOCKSTEP_RAGGED_PAIR(add)
@@ -84,10 +100,10 @@ LOCKSTEP_RAGGED_PAIR(less)
 LOCKSTEP_RAGGED_PAIR(less_equal)
 #undef LOCKSTEP_RAGGED_PAIR
 
-#define LOCKSTEP_RAGGED_VALUES(function)                  \
-  template <Ragged R>                                     \
-  RaggedTensor function(const R& x) {                     \
-    return x.with_flat_values(function(x.flat_values())); \
+#define LOCKSTEP_RAGGED_VALUES(function)                                            \
+  template <Ragged R>                                                               \
+  R function(const R& x) {                                                          \
+    return ragged_values(x, [](const Tensor& values) { return function(values); }); \
   }
 LOCKSTEP_RAGGED_VALUES(abs)
 LOCKSTEP_RAGGED_VALUES(square)
@@ -102,18 +118,18 @@ LOCKSTEP_RAGGED_VALUES(sigmoid)
 LOCKSTEP_RAGGED_VALUES(zeros_like)
 LOCKSTEP_RAGGED_VALUES(ones_like)
 template <Ragged R>
-RaggedTensor cast(const R& ragged, DTypeLike dtype) {
-  return ragged.with_flat_values(cast(ragged.flat_values(), dtype));
+R cast(const R& ragged, DTypeLike dtype) {
+  return ragged_values(ragged, [&](const Tensor& values) { return cast(values, dtype); });
 }
 
 // Of ragged tensors, or of these and tensors.
 template <Ragged R>
-RaggedTensor concat(std::initializer_list<R> values, int axis) {
-  return concat_ragged({values.begin(), values.end()}, axis);
+R concat(std::initializer_list<R> values, int axis) {
+  return R(concat_ragged({values.begin(), values.end()}, axis));
 }
 template <Ragged R>
-RaggedTensor concat(std::initializer_list<R> values, const OneAxisKeywords& keywords) {
-  return concat_ragged({values.begin(), values.end()}, keywords.axis);
+R concat(std::initializer_list<R> values, const OneAxisKeywords& keywords) {
+  return R(concat_ragged({values.begin(), values.end()}, keywords.axis));
 }
 template <std::same_as<std::vector<RaggedTensor>> List>
 RaggedTensor concat(const List& values, int axis) {
@@ -134,15 +150,15 @@ RaggedTensor concat(const RaggedList& values, const OneAxisKeywords& keywords) {
 }
 // How often each axis is repeated.
 RaggedTensor tile_ragged(const RaggedTensor& ragged, const Ints& multiples);
-template <Ragged R>
+template <std::same_as<RaggedTensor> R>
 RaggedTensor tile(const R& ragged, const Ints& multiples) {
   return tile_ragged(ragged, multiples);
 }
-// Rows by their numbers; of numbers in rows the rows of rows.
+// The rows with these indices; ragged indices give a ragged tensor of rows.
 RaggedTensor gather_ragged(const RaggedTensor& params, const RaggedTensor& indices);
 template <typename A, typename B>
-requires RaggedPair<A, B> RaggedTensor gather(const A& params, const B& indices) {
-  return gather_ragged(params, indices);
+requires RaggedPair<A, B> RaggedResult<A, B> gather(const A& params, const B& indices) {
+  return RaggedResult<A, B>(gather_ragged(params, indices));
 }
 
 }  // namespace ops
@@ -151,20 +167,20 @@ namespace nn {
 
 // A row of `params` for each of the numbers.
 template <std::convertible_to<Tensor> T, Ragged R>
-RaggedTensor embedding_lookup(const T& params, const R& ids) {
-  return ids.with_flat_values(ops::gather(params, ids.flat_values()));
+R embedding_lookup(const T& params, const R& ids) {
+  return ragged_values(ids, [&](const Tensor& values) { return ops::gather(params, values); });
 }
 
 }  // namespace nn
 
-// fn of each row. Rows that it makes are ragged again; numbers that it makes are a tensor.
+// Applies fn to each row. Results with axes become ragged rows; scalars become a tensor.
 RaggedRow map_ragged(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& elems);
-template <typename Fn, Ragged R>
+template <typename Fn, std::same_as<RaggedTensor> R>
 RaggedRow map_fn(Fn fn, const R& elems) {
   return map_ragged(fn, elems);
 }
 // A function of an overloaded name, such as ops::square.
-template <Ragged R>
+template <std::same_as<RaggedTensor> R>
 RaggedRow map_fn(Tensor (*fn)(const Tensor&), const R& elems) {
   return map_ragged(fn, elems);
 }
@@ -179,38 +195,39 @@ LOCKSTEP_RAGGED_VALUES(to_number)
 LOCKSTEP_RAGGED_VALUES(as_string)
 #undef LOCKSTEP_RAGGED_VALUES
 template <Ragged R>
-RaggedTensor length(const R& x, const LengthKeywords& keywords) {
-  return x.with_flat_values(length(x.flat_values(), keywords));
+R length(const R& x, const LengthKeywords& keywords) {
+  return ragged_values(x, [&](const Tensor& values) { return length(values, keywords); });
 }
 template <Ragged R>
-RaggedTensor substr(const R& x, int pos, int len, std::string_view unit = "BYTE") {
-  return x.with_flat_values(substr(x.flat_values(), pos, len, unit));
+R substr(const R& x, int pos, int len, std::string_view unit = "BYTE") {
+  return ragged_values(x, [&](const Tensor& values) { return substr(values, pos, len, unit); });
 }
 template <Ragged R>
-RaggedTensor substr(const R& x, const SubstrKeywords& keywords) {
-  return x.with_flat_values(substr(x.flat_values(), keywords));
+R substr(const R& x, const SubstrKeywords& keywords) {
+  return ragged_values(x, [&](const Tensor& values) { return substr(values, keywords); });
 }
 template <Ragged R>
-RaggedTensor regex_replace(const R& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true) {
-  return x.with_flat_values(regex_replace(x.flat_values(), pattern, rewrite, replace_global));
+R regex_replace(const R& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true) {
+  return ragged_values(x,
+                       [&](const Tensor& values) { return regex_replace(values, pattern, rewrite, replace_global); });
 }
 template <Ragged R>
-RaggedTensor regex_full_match(const R& x, std::string_view pattern) {
-  return x.with_flat_values(regex_full_match(x.flat_values(), pattern));
+R regex_full_match(const R& x, std::string_view pattern) {
+  return ragged_values(x, [&](const Tensor& values) { return regex_full_match(values, pattern); });
 }
 template <Ragged R>
-RaggedTensor to_hash_bucket_fast(const R& x, std::int64_t num_buckets) {
-  return x.with_flat_values(to_hash_bucket_fast(x.flat_values(), num_buckets));
+R to_hash_bucket_fast(const R& x, std::int64_t num_buckets) {
+  return ragged_values(x, [&](const Tensor& values) { return to_hash_bucket_fast(values, num_buckets); });
 }
 // Of the texts at the same places.
 RaggedTensor join_ragged(const std::vector<RaggedTensor>& parts, std::string_view separator);
 template <Ragged R>
-RaggedTensor join(std::initializer_list<R> parts, std::string_view separator = "") {
-  return join_ragged({parts.begin(), parts.end()}, separator);
+R join(std::initializer_list<R> parts, std::string_view separator = "") {
+  return R(join_ragged({parts.begin(), parts.end()}, separator));
 }
 template <Ragged R>
-RaggedTensor join(std::initializer_list<R> parts, const JoinKeywords& keywords) {
-  return join_ragged({parts.begin(), parts.end()}, keywords.separator);
+R join(std::initializer_list<R> parts, const JoinKeywords& keywords) {
+  return R(join_ragged({parts.begin(), parts.end()}, keywords.separator));
 }
 
 }  // namespace strings

@@ -161,11 +161,11 @@ struct RaggedAxisKeywords {
   std::optional<int> axis = std::nullopt;
 };
 #define LOCKSTEP_REDUCE_RAGGED(function, how)                            \
-  template <std::derived_from<RaggedTensor> R>                           \
+  template <std::same_as<RaggedTensor> R>                                \
   Tensor function(const R& ragged, std::optional<int> axis = {}) {       \
     return reduce_ragged(ragged, how, axis);                             \
   }                                                                      \
-  template <std::derived_from<RaggedTensor> R>                           \
+  template <std::same_as<RaggedTensor> R>                                \
   Tensor function(const R& ragged, const RaggedAxisKeywords& keywords) { \
     return reduce_ragged(ragged, how, keywords.axis);                    \
   }

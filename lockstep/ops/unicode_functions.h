@@ -13,7 +13,7 @@
 
 namespace lockstep::strings {
 
-// What is done with bytes that are no characters: "replace", "ignore", or "strict", which throws InvalidArgument.
+// `errors` is the policy for invalid input bytes: "replace", "ignore", or "strict", which throws InvalidArgument.
 struct UnicodeDecodeKeywords {
   FieldNamesOnly names_only = {};
   std::string input_encoding = "UTF-8";

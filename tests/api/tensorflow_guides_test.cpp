@@ -268,6 +268,16 @@ TEST_F(TensorFlowGuides, RaggedTensors) {
   auto all_embeddings = ls::ops::concat({word_embeddings, bigram_embeddings}, {.axis = 1});
   auto avg_embedding = ls::ops::reduce_mean(all_embeddings, {.axis = 1});
   expect("avg", avg_embedding);
+  // Rows are tensors.
+  const Tensor doubled = digits[0] * 2, element = digits[2][1] + 1, both = digits[0] + digits[0];
+  const Tensor squares = ls::ops::square(digits[2]), sum = ls::ops::reduce_sum(digits[2], {.axis = 0});
+  const Tensor joined = ls::ops::concat({digits[0], digits[3]}, 0);
+  EXPECT_EQ(numbers(doubled), (Numbers{6, 2, 8, 2}));
+  EXPECT_EQ(numbers(both), numbers(doubled));
+  EXPECT_EQ(element.item<int>(), 10);
+  EXPECT_EQ(numbers(squares), (Numbers{25, 81, 4}));
+  EXPECT_EQ(sum.item<int>(), 16);
+  EXPECT_EQ(numbers(joined), (Numbers{3, 1, 4, 1, 6}));
 }
 
 TEST_F(TensorFlowGuides, Characters) {
