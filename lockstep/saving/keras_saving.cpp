@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -141,20 +142,33 @@ void load_assets(ModelImpl& model, const formats::KerasArchive& archive, const s
   }
 }
 
+bool fit_in_order(const std::vector<distribute::VariablePtr>& targets, std::span<const formats::TensorInfo> stored) {
+  return std::ranges::equal(targets, stored, [](const auto& target, const formats::TensorInfo& saved) {
+    return target->shape() == saved.shape && is_floating(target->dtype()) == is_floating(saved.dtype);
+  });
+}
+
 // The variables that those of an optimizer in the file are for. tf-keras leaves out the learning rate, Nadam's
-// product and what Adafactor has in the place of factors, and has other variables for some optimizers. Empty if they do
-// not fit.
-std::vector<distribute::VariablePtr> optimizer_targets(std::vector<distribute::VariablePtr> targets,
+// product and what Adafactor has in the place of factors, and has other variables for some optimizers: behind those of
+// SGD without momentum is the last change of each variable, which is not read (null). Empty if they do not fit.
+std::vector<distribute::VariablePtr> optimizer_targets(const optimizers::Optimizer& optimizer,
+                                                       std::vector<distribute::VariablePtr> targets,
                                                        const std::vector<formats::TensorInfo>& stored) {
-  if (targets.size() == stored.size()) return targets;
+  if (targets.size() == stored.size() && (optimizer.class_name() != "SGD" || fit_in_order(targets, stored))) {
+    return targets;
+  }
   std::erase_if(targets, [](const auto& variable) {
     return variable->path().ends_with("/learning_rate") || variable->path().ends_with("/u_product") ||
            (variable->dtype() == DType::kInt32 && variable->shape().rank() == 0);
   });
-  const bool fits = std::ranges::equal(targets, stored, [](const auto& target, const formats::TensorInfo& saved) {
-    return target->shape() == saved.shape && is_floating(target->dtype()) == is_floating(saved.dtype);
-  });
-  return fits ? targets : decltype(targets){};
+  if (fit_in_order(targets, stored)) return targets;
+  const auto changes = optimizer.trainable_variables();
+  const std::size_t own = targets.size();
+  if (optimizer.class_name() != "SGD" || stored.size() != own + changes.size()) return {};
+  const std::span all(stored);
+  if (!fit_in_order(targets, all.first(own)) || !fit_in_order(changes, all.subspan(own))) return {};
+  targets.resize(stored.size());
+  return targets;
 }
 
 // All of the model's objects from a weights file. `optimizer_state` is only read when the counts agree, as Keras does.
@@ -183,7 +197,7 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
     std::vector<distribute::VariablePtr> targets;
     for (const auto& entry : entries) targets.push_back(entry.variable);
     if (object.is_optimizer) {
-      targets = optimizer_targets(std::move(targets), stored);
+      targets = optimizer_targets(*model.trainer().optimizer(), std::move(targets), stored);
       if (targets.empty()) {
         // An optimizer that was never built has its step and rate only.
         if (stored.size() > 2)
@@ -199,6 +213,7 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
       continue;
     }
     for (std::size_t i = 0; i < stored.size(); ++i) {
+      if (!targets[i]) continue;
       try {
         assignment.add(targets[i], weights, stored[i], fmt::format("'{}'", object.name));
       } catch (const Error& error) {

@@ -95,7 +95,7 @@ def test_names_of_weights_in_keras_2_13(make, tmp_path, monkeypatch):
         tool.assert_close(ours, theirs)
 
 
-OPTIMIZERS = [("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"clipnorm": 0.5}), ("Adam", {"amsgrad": True}),
+OPTIMIZERS = [("SGD", {"learning_rate": "schedule"}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"clipnorm": 0.5}), ("Adam", {"amsgrad": True}),
               ("Adam", {"learning_rate": "schedule"}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
               ("Adagrad", {}), ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {}), ("AdamW", {}), ("Lion", {}), ("Adafactor", {}),
               ("SGD", {"weight_decay": 0.01}), ("Adam", {"use_ema": True})]
