@@ -111,6 +111,19 @@ def test_weights_of_samples(name, tmp_path, request):
         judge(tmp_path, model, x, y, "--class-weight", "0:1.5,2:0.25", class_weight={0: 1.5, 2: 0.25})
 
 
+@pytest.mark.parametrize("loss, shape, of_targets", [
+    ("hinge", (1,), ()), (keras.losses.SquaredHinge(), (4, 1), (4,)), (keras.losses.Dice(axis=(1, 2)), (2, 2, 1), (2, 2)), ("hinge", (4,), (4, 1))])
+def test_targets_of_another_rank(loss, shape, of_targets, tmp_path, request):
+    """Targets get the rank of the predictions before any loss, not only before those that compare element by element."""
+    rng = tool.generator(request.node.name)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(int(np.prod(shape))), keras.layers.Reshape(shape)])
+    tool.randomise(model, rng)
+    model.compile("sgd", loss)
+    model.save(tmp_path / "start.keras")
+    x, y = rng.normal(0, 1, (12, 6)).astype("float32"), rng.integers(0, 2, (12, *of_targets)).astype("uint8")
+    judge(tmp_path, model, x, y, sample_weight=rng.uniform(0, 2, 12).astype("float32"), batch_size=4)
+
+
 def test_validation_data(tmp_path, request):
     rng = tool.generator(request.node.name)
     model, x, y = prepare(tmp_path, "cnn", "scce", table.OPTIMIZERS["sgd-momentum"](), rng)

@@ -115,7 +115,11 @@ class FunctionLoss : public Loss {
         mask_(std::move(mask)) {}
 
   std::string class_name() const override { return class_name_; }
-  Tensor call(const Tensor& y_true, const Tensor& y_pred) const override { return function_(y_true, y_pred); }
+  // As Keras's LossFunctionWrapper: targets (batch,) and predictions (batch, 1) get the same rank.
+  Tensor call(const Tensor& y_true, const Tensor& y_pred) const override {
+    const auto [y, p] = squeeze_or_expand_to_same_rank(y_true, y_pred);
+    return function_(y, p);
+  }
   bool mixes_rows(int rank) const override { return mixes_ && mixes_(rank); }
   bool keeps_rows(int rank) const override { return mixes_ && !mixes_(rank); }
   Json get_config() const override {
@@ -264,14 +268,6 @@ LossPtr Circle(CircleOptions o) {
 
 namespace {
 
-// As Keras's LossFunctionWrapper: targets (batch,) and predictions (batch, 1) get the same rank.
-LossFunction of_one_rank(LossFunction function) {
-  return [function = std::move(function)](const Tensor& y_true, const Tensor& y_pred) {
-    const auto [y, p] = squeeze_or_expand_to_same_rank(y_true, y_pred);
-    return function(y, p);
-  };
-}
-
 // A registered function, which files name.
 class RegisteredFunctionLoss : public FunctionLoss {
  public:
@@ -288,7 +284,7 @@ class RegisteredFunctionLoss : public FunctionLoss {
 }  // namespace
 
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {
-  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), of_one_rank(std::move(function)), nullptr);
+  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), std::move(function), nullptr);
 }
 
 namespace {
@@ -312,7 +308,7 @@ LossPtr made_of_function(LossFunction function) {
     }
   }
   if (const std::string name = keras::function_name(function); !name.empty())
-    return std::make_shared<RegisteredFunctionLoss>(name, of_one_rank(std::move(function)));
+    return std::make_shared<RegisteredFunctionLoss>(name, std::move(function));
   return from_function(std::move(function), "<lambda>");
 }
 
