@@ -111,17 +111,20 @@ def test_weights_of_samples(name, tmp_path, request):
         judge(tmp_path, model, x, y, "--class-weight", "0:1.5,2:0.25", class_weight={0: 1.5, 2: 0.25})
 
 
-@pytest.mark.parametrize("loss, shape, of_targets", [
-    ("hinge", (1,), ()), (keras.losses.SquaredHinge(), (4, 1), (4,)), (keras.losses.Dice(axis=(1, 2)), (2, 2, 1), (2, 2)), ("hinge", (4,), (4, 1))])
-def test_targets_of_another_rank(loss, shape, of_targets, tmp_path, request):
-    """Targets get the rank of the predictions before any loss, not only before those that compare element by element."""
+@pytest.mark.parametrize("loss, shape, of_targets, metrics", [
+    ("hinge", (1,), (), ["kl_divergence", "poisson"]), (keras.losses.SquaredHinge(), (4, 1), (4,), None),
+    (keras.losses.Dice(axis=(1, 2)), (2, 2, 1), (2, 2), None), ("hinge", (4,), (4, 1), None),
+    (keras.losses.CategoricalCrossentropy(axis=1, label_smoothing=0.3), (4, 3), (4, 3), None)], ids=range(5))
+def test_shapes_of_targets(loss, shape, of_targets, metrics, tmp_path, request):
+    """Losses give targets the rank of the predictions, metrics do not; labels are smoothed over the last axis."""
     rng = tool.generator(request.node.name)
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(int(np.prod(shape))), keras.layers.Reshape(shape)])
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(int(np.prod(shape)), "sigmoid"), keras.layers.Reshape(shape)])
     tool.randomise(model, rng)
-    model.compile("sgd", loss)
+    model.compile("sgd", loss, metrics=metrics)
     model.save(tmp_path / "start.keras")
     x, y = rng.normal(0, 1, (12, 6)).astype("float32"), rng.integers(0, 2, (12, *of_targets)).astype("uint8")
-    judge(tmp_path, model, x, y, sample_weight=rng.uniform(0, 2, 12).astype("float32"), batch_size=4)
+    sample_weight = None if len(shape) == len(of_targets) else rng.uniform(0, 2, 12).astype("float32")
+    judge(tmp_path, model, x, y, sample_weight=sample_weight, batch_size=4)
 
 
 def test_validation_data(tmp_path, request):

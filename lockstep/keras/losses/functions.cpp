@@ -100,14 +100,14 @@ Tensor categorical_hinge(const Tensor& y_true, const Tensor& y_pred) {
 }
 
 Tensor kl_divergence(const Tensor& y_true, const Tensor& y_pred) {
-  const auto [y_raw, p_raw] = operands(y_true, y_pred);
-  const Tensor y = ops::clip_by_value(y_raw, epsilon(), 1.0), p = ops::clip_by_value(p_raw, epsilon(), 1.0);
+  const Tensor y = ops::clip_by_value(ops::cast(y_true, y_pred.dtype()), epsilon(), 1.0);
+  const Tensor p = ops::clip_by_value(y_pred, epsilon(), 1.0);
   return sum_last(y * ops::log(y / p));
 }
 
 Tensor poisson(const Tensor& y_true, const Tensor& y_pred) {
-  const auto [y, p] = operands(y_true, y_pred);
-  return mean_last(p - y * ops::log(p + epsilon()));
+  const Tensor y = ops::cast(y_true, y_pred.dtype());
+  return mean_last(y_pred - y * ops::log(y_pred + epsilon()));
 }
 
 Tensor elementwise_binary_crossentropy(const Tensor& y, const Tensor& y_pred, bool from_logits) {
@@ -148,7 +148,7 @@ Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool
                     y.shape().to_string(), y_pred.shape().to_string()));
   }
   if (label_smoothing != 0) {
-    y = y * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(y_pred.dim(axis));
+    y = y * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(y_pred.dim(-1));
   }
   const Tensor logits = y_pred.logits().defined() ? y_pred.logits() : from_logits ? y_pred : Tensor();
   const bool last = axis == -1 || axis == y_pred.rank() - 1;
@@ -163,7 +163,7 @@ Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred
   Tensor y = ops::cast(y_true, y_pred.dtype());
   check_same_shape("categorical_focal_crossentropy", y, y_pred);
   if (label_smoothing != 0) {
-    y = y * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(y_pred.dim(axis));
+    y = y * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(y_pred.dim(-1));
   }
   const Tensor probabilities = from_logits ? ops::softmax(y_pred, axis) : y_pred;
   const Tensor p = clip_probability(probabilities / ops::reduce_sum(probabilities, ops::Ints{axis}, true));
