@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 import lockstep_tool as tool
 
@@ -108,6 +109,17 @@ def test_hashed_crossing(tmp_path):
     outputs = tool.predict(tmp_path / "m.keras", {"w": words, "n": numbers}, tmp_path)
     for (_, ours), theirs in zip(outputs, expected, strict=True):
         tool.assert_close(ours, theirs)
+
+
+def test_an_empty_string_at_the_end_of_a_vocabulary(tmp_path):
+    """A token of Keras 2; Keras 3 cuts it off its files, and then rejects them."""
+    layer = adapted(tf_keras.layers.StringLookup(output_mode="one_hot"), np.array(["b", "a", "b", ""]))
+    model, x = tf_keras.Sequential([tf_keras.Input((1,), dtype="string"), layer]), ASKED[:, 2:]
+    assert layer.get_vocabulary()[-1] == ""
+    model.save(tmp_path / "m.keras")
+    tool.save_npz(tmp_path / "x.npz", x=x)
+    tool.ok("predict", tmp_path / "m.keras", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), model(tf.constant(x)).numpy())
 
 
 def test_training_behind_a_vocabulary(tmp_path):

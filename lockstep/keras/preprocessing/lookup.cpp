@@ -30,7 +30,10 @@ void name_output_mode(std::string& mode) {
   if (mode == "tf-idf") mode = "tf_idf";
 }
 
-std::vector<std::string> keys_in(const std::string& text, const std::string&, std::string*) {
+// The lines of vocabulary.txt. Keras removes empty ones at the end and then cannot load such a file; as long as there
+// are no more lines than the config's vocabulary_size, they are the empty string among the tokens.
+std::vector<std::string> keys_in(const std::string& text, const std::string&, std::optional<std::int64_t> size,
+                                 std::string*) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -38,12 +41,15 @@ std::vector<std::string> keys_in(const std::string& text, const std::string&, st
     if (lines.back().ends_with('\r')) lines.back().pop_back();
     at = end + 1;
   }
-  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  const bool has_tokens = text.find_first_not_of("\r\n") != std::string::npos;
+  const std::size_t kept = has_tokens && size ? static_cast<std::size_t>(std::max<std::int64_t>(*size, 0)) : 0;
+  while (lines.size() > kept && lines.back().empty()) lines.pop_back();
   return lines;
 }
-std::vector<std::int64_t> keys_in(const std::string& text, const std::string& who, std::int64_t*) {
+std::vector<std::int64_t> keys_in(const std::string& text, const std::string& who, std::optional<std::int64_t>,
+                                  std::int64_t*) {
   std::vector<std::int64_t> out;
-  for (const std::string& line : keys_in(text, who, static_cast<std::string*>(nullptr))) {
+  for (const std::string& line : keys_in(text, who, std::nullopt, static_cast<std::string*>(nullptr))) {
     const char* const end = line.data() + line.size();
     if (const auto [rest, error] = std::from_chars(line.data(), end, out.emplace_back());
         error != std::errc() || rest != end)
@@ -97,7 +103,7 @@ class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocab
   Tensor idf_weights() const override { return table_.idf_weights(); }
   void load_idf_weights(const Tensor& weights) override { table_.set_idf_weights(weights); }
   void load_vocabulary(const std::string& text) override {
-    std::vector<Key> tokens = keys_in(text, who(), static_cast<Key*>(nullptr));
+    std::vector<Key> tokens = keys_in(text, who(), this->options_.vocabulary_size, static_cast<Key*>(nullptr));
     std::vector<double> weights;
     if (const Tensor& idf = table_.idf_weights(); idf.defined()) {
       const std::vector<float> values = idf.to_vector<float>();
