@@ -241,8 +241,6 @@ Tensors ragged_to_dense(const Call& call) {
   const std::vector<Ints> levels = ragged_levels(call, 3);
   const Tensor& values = call.input(1);
   if (values.rank() == 0) throw_invalid_argument("the values of a ragged tensor must not be a scalar");
-  if (values.dtype() == DType::kString && values.rank() != 1)
-    throw_unimplemented("ragged strings whose values have more than one axis");
   if (call.input(2).num_elements() < 1) throw_invalid_argument("default_value must not be empty");
   Ints dims = {static_cast<std::int64_t>(levels[0].size())};
   for (const Ints& lengths : levels)
@@ -267,6 +265,8 @@ Tensors ragged_to_dense(const Call& call) {
     throw_invalid_argument("the row partitions name more values than there are");
   const bool strings = values.dtype() == DType::kString;
   const std::int64_t count = element_count(dims, strings ? sizeof(std::string) : 1);
+  const Ints inner(values.shape().dims().begin() + 1, values.shape().dims().end());
+  dims.insert(dims.end(), inner.begin(), inner.end());
   Ints from, to;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (places[i] < 0) continue;
@@ -274,16 +274,19 @@ Tensors ragged_to_dense(const Call& call) {
     to.push_back(places[i]);
   }
   if (strings) {
-    std::vector<std::string> out(static_cast<std::size_t>(count), call.input(2).string_values().at(0));
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      out[static_cast<std::size_t>(to[i])] = values.string_values()[static_cast<std::size_t>(from[i])];
-    }
+    const Tensor filler = call1("BroadcastTo", {call.input(2), wrap(int64_tensor(inner))});
+    const std::vector<std::string>& row = filler.string_values();
+    const auto width = static_cast<std::int64_t>(row.size());
+    std::vector<std::string> out;
+    out.reserve(static_cast<std::size_t>(element_count(dims, sizeof(std::string))));
+    for (std::int64_t i = 0; i < count; ++i) out.insert(out.end(), row.begin(), row.end());
+    for (std::size_t i = 0; i < to.size(); ++i)
+      std::copy_n(values.string_values().begin() + from[i] * width, width, out.begin() + to[i] * width);
     return {Tensor::strings(std::move(out), Shape(dims))};
   }
   const at::Tensor& dense = aten(values);
   Ints whole = {count};
-  whole.insert(whole.end(), dense.sizes().begin() + 1, dense.sizes().end());
-  dims.insert(dims.end(), dense.sizes().begin() + 1, dense.sizes().end());
+  whole.insert(whole.end(), inner.begin(), inner.end());
   const at::Tensor empty = in(call, 2).expand(whole).clone();
   return one(with_columns(empty, 0, index_of(to), dense.index_select(0, index_of(from))).reshape(dims));
 }

@@ -341,8 +341,8 @@ at::Tensor scatter_rows(const at::Tensor& base, const at::Tensor& indices, const
     values = values.index_select(0, good);
   }
   switch (how) {
-    case Update::kAdd: return flat.index_add(0, rows, values).view(base.sizes());
-    case Update::kSub: return flat.index_add(0, rows, values, -1).view(base.sizes());
+    case Update::kAdd: return add_rows(flat, rows, values).view(base.sizes());
+    case Update::kSub: return add_rows(flat, rows, values, true).view(base.sizes());
     case Update::kMax:
       return flat.scatter_reduce(0, rows.unsqueeze(1).expand_as(values), values, "amax").view(base.sizes());
     case Update::kMin:

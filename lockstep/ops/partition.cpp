@@ -155,11 +155,13 @@ Tensors unique_rows(const Call& call) {
   if (axes.size() > 1 || (axes.empty() && x.rank() != 1))
     throw_invalid_argument("axis must have one number, or none for a vector");
   const std::int64_t axis = axes.empty() ? 0 : whole_axis(axes[0], x.rank());
-  Tensor front = x;
-  if (axis != 0) {
-    if (x.dtype() == DType::kString) throw_unimplemented("unique strings along another axis than the first");
-    front = wrap(dense(x).movedim(axis, 0).contiguous());
-  }
+  Ints swapped(static_cast<std::size_t>(x.rank()));
+  std::iota(swapped.begin(), swapped.end(), 0);
+  if (axis != 0) std::swap(swapped[0], swapped[static_cast<std::size_t>(axis)]);
+  const auto swap_axes = [&](const Tensor& y) {
+    return axis == 0 ? y : call1("Transpose", {y, wrap(int64_tensor(swapped))});
+  };
+  const Tensor front = swap_axes(x);
   const std::vector<std::string> keys = row_keys(front);
   std::unordered_map<std::string_view, std::int64_t> seen;
   Ints first, which, counts;
@@ -170,9 +172,7 @@ Tensors unique_rows(const Call& call) {
     ++counts[static_cast<std::size_t>(entry->second)];
   }
   const at::ScalarType type = to_scalar_type(call.attr<DType>("out_idx"));
-  Tensor values = take_rows(front, first);
-  if (axis != 0) values = wrap(dense(values).movedim(0, axis).contiguous());
-  Tensors out = {values, wrap(int64_tensor(which).to(type))};
+  Tensors out = {swap_axes(take_rows(front, first)), wrap(int64_tensor(which).to(type))};
   if (call.name() == "UniqueWithCountsV2") out.push_back(wrap(int64_tensor(counts).to(type)));
   return out;
 }
@@ -302,8 +302,7 @@ Tensors change_rows(const Call& call, InPlace how) {
   }
   if (how == InPlace::kUpdate)
     return one(narrow_to(widen(x).index_copy(0, int64_tensor(rows), widen(v)), x.scalar_type()));
-  return one(
-      narrow_to(widen(x).index_add(0, int64_tensor(rows), widen(v), how == InPlace::kAdd ? 1 : -1), x.scalar_type()));
+  return one(narrow_to(add_rows(widen(x), int64_tensor(rows), widen(v), how != InPlace::kAdd), x.scalar_type()));
 }
 
 Tensors nth_element(const Call& call) {

@@ -258,7 +258,7 @@ Tensors gathered_segments(const Call& call, Scale scale) {
   element_count(shape, static_cast<std::int64_t>(data.element_size()));
   at::Tensor taken = as_summed(data).index_select(0, int64_tensor(rows));
   if (scale != Scale::kSum) taken = taken * scales_of(ids, scale, taken, taken.dim());
-  return one(narrow_to(at::zeros(shape, taken.options()).index_add(0, int64_tensor(ids), taken), data.scalar_type()));
+  return one(narrow_to(add_rows(at::zeros(shape, taken.options()), int64_tensor(ids), taken), data.scalar_type()));
 }
 
 Tensors gathered_segments_grad(const Call& call, Scale scale, bool compact) {
@@ -281,7 +281,7 @@ Tensors gathered_segments_grad(const Call& call, Scale scale, bool compact) {
   }
   element_count(shape, static_cast<std::int64_t>(gradient.element_size()));
   Tensors out =
-      one(narrow_to(at::zeros(shape, taken.options()).index_add(0, int64_tensor(rows), taken), gradient.scalar_type()));
+      one(narrow_to(add_rows(at::zeros(shape, taken.options()), int64_tensor(rows), taken), gradient.scalar_type()));
   if (compact) out.push_back(wrap(int64_tensor(unique).to(in(call, 1).scalar_type())));
   return out;
 }

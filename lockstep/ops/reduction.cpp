@@ -72,9 +72,12 @@ at::Tensor sum(const at::Tensor& x, const Ints& axes, bool keep) { return x.sum(
 
 at::Tensor mean(const at::Tensor& x, const Ints& axes, bool keep) {
   if (auto own = try_position_mean(x, axes, keep)) return *std::move(own);
-  if (!is_int(x)) return x.mean(axes, keep);
   std::int64_t count = 1;
   for (auto axis : axes) count *= x.size(axis);
+  if (!is_int(x)) {
+    // Of no complex numbers it is 0, of no real ones NaN.
+    return has_complex(x) && count == 0 ? x.sum(axes, keep) : x.mean(axes, keep);
+  }
   const at::Tensor total = x.to(at::kLong).sum(axes, keep);
   return count == 0 ? at::zeros_like(total) : at::div(total, count, "trunc");
 }

@@ -63,6 +63,13 @@ Tensor take_rows(const Tensor& x, const Ints& rows) {
   return Tensor::strings(std::move(out), shape);
 }
 
+at::Tensor add_rows(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& values, bool subtract) {
+  const int factor = subtract ? -1 : 1;
+  if (!has_complex(x)) return x.index_add(0, rows, values, factor);
+  const auto parts = [](const at::Tensor& y) { return at::view_as_real(y.resolve_conj()); };
+  return at::view_as_complex(parts(x).index_add(0, rows, parts(values), factor));
+}
+
 Tensor concat_rows(const Tensors& parts) {
   if (parts.empty()) throw_invalid_argument("there is nothing to concatenate");
   if (parts[0].dtype() != DType::kString) {

@@ -9,6 +9,7 @@
 #include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/number_range_internal.h"
+#include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -89,12 +90,12 @@ at::Tensor segments(const at::Tensor& values, const at::Tensor& ids, std::int64_
   const at::Tensor index = at::where(ids.reshape({n}) < 0, at::full({}, num, ids.options()), ids.reshape({n}));
   at::Tensor out;
   if (kind == "sum") {
-    out = at::zeros(shape, rows.options()).index_add(0, index, rows);
+    out = add_rows(at::zeros(shape, rows.options()), index, rows);
   } else if (kind == "mean" && has_complex(rows)) {
     Ints view(flat.size(), 1);
     view[0] = num + 1;
     const at::Tensor counts = at::zeros({num + 1}, at::kLong).index_add(0, index, at::ones({n}, at::kLong));
-    out = at::zeros(shape, rows.options()).index_add(0, index, rows) / counts.clamp_min(1).view(view);
+    out = add_rows(at::zeros(shape, rows.options()), index, rows) / counts.clamp_min(1).view(view);
   } else {
     Ints view(flat.size(), 1);
     view[0] = n;

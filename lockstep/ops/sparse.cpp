@@ -259,7 +259,10 @@ Tensors sparse_add(const Call& call) {
   const Pairs pairs = merge_entries(a, b);
   const at::Tensor sum = widen(or_zero(a.values, pairs.of_a)) + widen(or_zero(b.values, pairs.of_b));
   if (in(call, 6).numel() != 1) throw_invalid_argument("thresh must be one number");
-  const at::Tensor kept = at::nonzero(at::abs(sum).ge(widen(in(call, 6)).reshape({}))).reshape({-1});
+  // The threshold is for sums of two entries; what only one tensor has stays.
+  const at::Tensor alone = (int64_tensor(pairs.of_a) < 0).logical_or(int64_tensor(pairs.of_b) < 0);
+  const at::Tensor large = at::abs(sum).ge(widen(in(call, 6)).reshape({}));
+  const at::Tensor kept = at::nonzero(alone.logical_or(large)).reshape({-1});
   const at::Tensor indices = int64_tensor(pairs.indices, {sum.size(0), a.rank}).index_select(0, kept);
   return {wrap(indices), wrap(narrow_to(sum.index_select(0, kept), dense(a.values).scalar_type())), call.input(2)};
 }
@@ -317,7 +320,7 @@ Tensors sparse_dense_add(const Call& call) {
   const Sparse x = sparse_in(call, 0, 1, 2);
   const at::Tensor& b = in(call, 3);
   if (b.sizes() != at::IntArrayRef(x.shape)) throw_invalid_argument("the tensors must have the same shape");
-  const at::Tensor sum = widen(b).reshape({-1}).index_add(0, int64_tensor(flat_positions(x)), widen(dense(x.values)));
+  const at::Tensor sum = add_rows(widen(b).reshape({-1}), int64_tensor(flat_positions(x)), widen(dense(x.values)));
   return one(narrow_to(sum.reshape(x.shape), b.scalar_type()));
 }
 
@@ -336,7 +339,7 @@ Tensors sparse_matmul(const Call& call) {
   for (std::int64_t i = 0; i < a.count; ++i) rows.push_back(a.row(i)[out]), columns.push_back(a.row(i)[inner]);
   element_count({a.shape[out], b.size(1)}, static_cast<std::int64_t>(b.element_size()));
   const at::Tensor parts = values.unsqueeze(1) * b.index_select(0, int64_tensor(columns));
-  const at::Tensor y = at::zeros({a.shape[out], b.size(1)}, parts.options()).index_add(0, int64_tensor(rows), parts);
+  const at::Tensor y = add_rows(at::zeros({a.shape[out], b.size(1)}, parts.options()), int64_tensor(rows), parts);
   return one(narrow_to(y, in(call, 3).scalar_type()));
 }
 
@@ -375,7 +378,7 @@ Groups group_entries(const Sparse& x, const Ints& given, bool keep) {
 
 at::Tensor reduce_groups(const at::Tensor& values, const Ints& of, std::int64_t count, bool sum) {
   const at::Tensor start = at::zeros({count}, values.options());
-  if (sum) return narrow_to(widen(start).index_add(0, int64_tensor(of), widen(values)), values.scalar_type());
+  if (sum) return narrow_to(add_rows(widen(start), int64_tensor(of), widen(values)), values.scalar_type());
   return from_ordered(at::scatter_reduce(ordered(start), 0, int64_tensor(of), ordered(values), "amax", false),
                       values.scalar_type());
 }

@@ -316,17 +316,13 @@ Tensors as_string(const Call& call) {
     for (double value : wrap(dense(x).to(at::kDouble)).to_vector<double>())
       out.push_back(number_text(value, call, format));
   } else if (is_integer(x.dtype())) {
-    const auto text = [&](auto value) {
-      out.push_back(fill == "0"   ? fmt::format("{:0{}d}", value, columns)
-                    : fill == "-" ? fmt::format("{:<{}d}", value, columns)
-                                  : fmt::format("{:>{}d}", value, columns));
-    };
-    for (auto value : ints_of(dense(x))) {
-      if (x.dtype() == DType::kUInt64) {
-        text(static_cast<std::uint64_t>(value));
-      } else {
-        text(value);
-      }
+    const bool whole = dtype_name(x.dtype()).starts_with('u');
+    const std::string pattern =
+        fmt::format("%{}{}ll{}", fill, width > -1 ? std::to_string(columns) : "", whole ? 'u' : 'd');
+    std::string buffer(static_cast<std::size_t>(columns) + 32, '\0');
+    for (const auto value : ints_of(dense(x))) {
+      const int size = std::snprintf(buffer.data(), buffer.size(), pattern.c_str(), static_cast<long long>(value));
+      out.push_back(buffer.substr(0, static_cast<std::size_t>(size)));
     }
   } else {
     throw_unimplemented(fmt::format("AsString of {}", dtype_name(x.dtype())));

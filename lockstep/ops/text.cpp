@@ -44,7 +44,9 @@ std::string escaped(const std::string& bytes) {
 
 class Summary {
  public:
-  Summary(const Tensor& tensor, std::int64_t ends) : tensor_(tensor), ends_(ends) {
+  // As TensorFlow does it, all elements are as many at each end as the tensor has: none of an empty one.
+  Summary(const Tensor& tensor, std::int64_t summarize)
+      : tensor_(tensor), ends_(summarize < 0 ? tensor.num_elements() : std::min(summarize, tensor.num_elements())) {
     if (tensor.dtype() == DType::kString) return;
     const at::Tensor& x = dense(tensor);
     if (is_float(x)) {
@@ -54,6 +56,8 @@ class Summary {
     }
   }
   std::string text() {
+    if (ends_ == 0 && tensor_.dtype() == DType::kBool) return "";
+    if (ends_ == 0 && tensor_.rank() == 0) return "...";
     add(0, 0);
     return out_;
   }
@@ -110,7 +114,6 @@ Tensors string_format(const Call& call) {
   const auto& pattern = call.attr<std::string>("template");
   const auto& placeholder = call.attr<std::string>("placeholder");
   const auto summarize = call.attr<std::int64_t>("summarize");
-  const std::int64_t ends = summarize < 0 ? std::numeric_limits<std::int64_t>::max() / 4 : summarize;
   if (placeholder.empty()) throw_invalid_argument("the placeholder must not be empty");
   std::string out;
   std::size_t begin = 0;
@@ -121,7 +124,7 @@ Tensors string_format(const Call& call) {
     if (at == std::string::npos) break;
     if (input >= call.num_inputs())
       throw_invalid_argument(fmt::format("the template has more placeholders than the {} tensors", call.num_inputs()));
-    out += Summary(call.input(input++), ends).text();
+    out += Summary(call.input(input++), summarize).text();
     begin = at + placeholder.size();
   }
   if (input != call.num_inputs())

@@ -1,5 +1,6 @@
 // Encodings of text and of bytes: Unicode, base64, numbers as their bytes, comma-separated values.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -15,7 +16,12 @@ namespace {
 using Strings = std::vector<std::string>;
 
 // ---- Unicode -----------------------------------------------------------------------------------------------------
-enum class Charset { kUtf8, kUtf16, kUtf32, kAscii, kLatin1 };
+enum class Charset { kUtf8, kUtf16, kUtf32, kAscii, kLatin1, kWindows1252 };
+// Characters 0x80 to 0x9F of windows-1252; five have none and stay control characters.
+constexpr std::array<std::int32_t, 32> kWindows1252 = {0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
+                                                       0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x008D, 0x017D, 0x008F,
+                                                       0x0090, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
+                                                       0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x009D, 0x017E, 0x0178};
 struct Encoding {
   Charset charset = Charset::kUtf8;
   bool little = false;
@@ -31,8 +37,10 @@ Encoding encoding_of(const std::string& given) {
   if (name == "UTF32BE" || name == "UTF32LE") return {Charset::kUtf32, name == "UTF32LE"};
   if (name == "USASCII" || name == "ASCII") return {Charset::kAscii, false};
   if (name == "ISO88591" || name == "LATIN1") return {Charset::kLatin1, false};
+  if (name == "WINDOWS1252" || name == "CP1252") return {Charset::kWindows1252, false};
   throw_unimplemented(fmt::format(
-      "text encoding '{}'; UTF-8, UTF-16-BE, UTF-32-BE, their LE forms, US-ASCII and ISO-8859-1 are read", given));
+      "text encoding '{}'; UTF-8, UTF-16-BE, UTF-32-BE, their LE forms, US-ASCII, ISO-8859-1 and windows-1252 are read",
+      given));
 }
 
 std::int32_t next_wide(std::string_view text, std::size_t& at, std::size_t size, bool little) {
@@ -70,6 +78,10 @@ std::int32_t next_character(std::string_view text, std::size_t& at, const Encodi
       return c < 0x80 ? c : kMalformed;
     }
     case Charset::kLatin1: return static_cast<std::uint8_t>(text[at++]);
+    case Charset::kWindows1252: {
+      const auto c = static_cast<std::uint8_t>(text[at++]);
+      return c >= 0x80 && c < 0xA0 ? kWindows1252[c - 0x80] : c;
+    }
   }
   return kMalformed;
 }

@@ -3,6 +3,7 @@
 
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/rows_internal.h"
 #include "lockstep/ops/variables_internal.h"
 
 namespace lockstep::ops {
@@ -96,7 +97,7 @@ Tensors scatter(const Call& call, Scatter how) {
   const at::Tensor updates = in(call, 2).dim() == 0 ? in(call, 2).expand(shape) : in(call, 2).reshape(shape);
   at::Tensor out;
   if (how == Scatter::kAdd || how == Scatter::kSub) {
-    out = value.index_add(0, indices, updates, how == Scatter::kAdd ? 1 : -1);
+    out = add_rows(value, indices, updates, how == Scatter::kSub);
   } else {
     out = value.clone();  // one row after another: later updates see earlier ones
     const Ints order = ints_of(indices);

@@ -58,7 +58,7 @@ def sparse():
     out["slice_grad"] = R.SparseSliceGrad(backprop_val_grad=tf.constant([5.0]), input_indices=INDICES, input_start=int64([1, 1]),
                                           output_indices=int64([[1, 1]]))
     out.update(parts("split", R.SparseSplit(split_dim=int64(1), **a, shape=SHAPE, num_split=3)))
-    for thresh in (0.0, 1.0):
+    for thresh in (0.0, 1.0, 4.0):
         out.update(parts(f"add_{int(thresh)}", R.SparseAdd(a_indices=INDICES, a_values=VALUES, a_shape=SHAPE, b_indices=OTHER[0],
                                                            b_values=OTHER[1], b_shape=SHAPE, thresh=thresh)))
     out.update(parts("add_grad", R.SparseAddGrad(backprop_val_grad=floats(4), a_indices=INDICES[:3], b_indices=OTHER[0][:2],
@@ -341,6 +341,7 @@ def movements():
         out.update(parts(f"unique_{axis}", R.UniqueV2(x=x, axis=int64([axis]))))
         out.update(parts(f"counts_{axis}", R.UniqueWithCountsV2(x=x, axis=int64([axis]), out_idx=tf.int64)))
     out.update(parts("unique_words", R.UniqueV2(x=["b", "a", "b"], axis=int64([]))))
+    out.update(parts("unique_columns", R.UniqueWithCountsV2(x=[["b", "a", "b"], ["c", "", "c"]], axis=int64([1]))))
     out.update(parts("unique_floats", R.UniqueV2(x=[0.0, -0.0, 2.0], axis=int64([]))))
     out.update(parts("difference", R.ListDiff(x=[1, 2, 3, 2, 5], y=[1, 5])))
     out.update(parts("difference_words", R.ListDiff(x=["a", "b", "a"], y=["b"], out_idx=tf.int64)))
@@ -451,6 +452,7 @@ def texts():
                 out.update(parts(f"back_{target}_{key}", R.UnicodeDecode(input=wide, input_encoding=target, errors=errors,
                                                                         replace_control_characters=control)))
     out["latin"] = R.UnicodeTranscode(input=[b"caf\xe9"], input_encoding="ISO-8859-1", output_encoding="UTF-8")
+    out["windows"] = R.UnicodeTranscode(input=[bytes(range(0x7e, 0x100))], input_encoding="windows-1252", output_encoding="UTF-8")
     for errors in ("replace", "ignore"):
         out[f"encode_{errors}"] = R.UnicodeEncode(input_values=[72, 228, 0x1F600, 0xD800, -5, 0x110000, 0xFFFE, 65], input_splits=int64([0, 3, 3, 8]),
                                                   errors=errors, output_encoding="UTF-8", replacement_char=63)

@@ -29,6 +29,14 @@ def texts_of_values():
            "exponents": R.AsString(input=complexes, scientific=True), "short": R.AsString(input=complexes, shortest=True)}
     for fill in ("", "-", "0", " "):
         out[f"padded_{fill}"] = R.AsString(input=["a", "bcd", "longer than that"], width=6, fill=fill)
+    for fill in ("", "-", "0", " ", "+"):
+        for width in (-1, 0, 5):
+            for dtype in (tf.int32, tf.uint64):
+                out[f"number_{fill}_{width}_{dtype.name}"] = R.AsString(input=tf.constant([18, 7], dtype), width=width, fill=fill)
+        out[f"negative_{fill}"] = R.AsString(input=[-18, 0], width=5, fill=fill)
+    for shape, filler in (([-1, -1, 2], ["x", "y"]), ([2, 3, 2], "z")):
+        out[f"rows_{filler}"] = R.RaggedTensorToTensor(shape=int64(shape), values=[["a", "b"], ["c", "d"], ["e", "f"]], default_value=filler,
+                                                       row_partition_tensors=[int64([0, 1, 3])], row_partition_types=["ROW_SPLITS"])
     return {f"text_{i}": value for i, value in enumerate(out.values())}
 
 
@@ -38,6 +46,11 @@ def complex_rules():
     for name in ("SqrtGrad", "RsqrtGrad", "TanhGrad", "SigmoidGrad", "InvGrad"):
         out[name] = getattr(R, name)(y=x, dy=tf.reverse(x, [0]))
     out.update(parts("lu", R.Lu(input=tf.complex(floats(2, 3, 3), floats(2, 3, 3)))))
+    endless = tf.complex([np.inf, 1., 2.], [1., -np.inf, 3.])
+    out |= {"sum": R.SegmentSum(data=endless, segment_ids=[0, 1, 1]),
+            "scattered": R.TensorScatterSub(tensor=tf.zeros([4], tf.complex64), indices=[[0], [2], [2]], updates=endless),
+            "unsorted": R.UnsortedSegmentSum(data=endless, segment_ids=[2, 0, 0], num_segments=4),
+            "nothing": R.Mean(input=tf.zeros([2, 0], tf.complex64), axis=[1])}
     return out
 
 

@@ -105,11 +105,11 @@ def ragged_variants():
 
 def text():
     out = {}
-    for summarize in (3, 1, -1):
+    for summarize in (3, 1, 0, -1):
         for name, x in (("floats", floats(9)), ("matrix", floats(7, 8)), ("cube", tf.reshape(tf.range(24), [2, 3, 4])), ("one", tf.constant(1e-7)),
                         ("words", tf.constant([["a\n", "b'c"], ["\xff", ""]])), ("flags", tf.constant([True, False])),
                         ("doubles", tf.constant([1 / 3, 1e300, -0.0], tf.float64)), ("halves", tf.constant([.1, 2], tf.float16)),
-                        ("bytes", tf.constant([1, -2], tf.int8)), ("none", tf.zeros([0, 2]))):
+                        ("bytes", tf.constant([1, -2], tf.int8)), ("none", tf.zeros([0, 2])), ("hollow", tf.zeros([2, 3, 0]))):
             out[f"{name}_{summarize}".replace("-", "m")] = R.StringFormat(inputs=[x], template="<%s>", summarize=summarize)
     out["two"] = R.StringFormat(inputs=[tf.constant(1), tf.constant(["x"])], template="a {} b {}", placeholder="{}")
     truth = tf.sparse.from_dense([[["a", "b", "c"], ["d", "", ""]], [["e", "f", ""], ["", "", ""]]])
