@@ -224,6 +224,9 @@ Command convert_command() {
         "", false, check_quantization},
        kWeights,
        kStrict,
+       {"--outputs", "A,B",
+        "of a graph (.pb or .meta): the outputs of the SavedModel's signature; default: all, and required for a .meta "
+        "graph"},
        {"--min-tf", "VERSION",
         "write a SavedModel only if this version of TensorFlow can run it, such as 2.4; otherwise name the "
         "operations that it lacks",

@@ -53,9 +53,12 @@ keras::Model load_trainable(const std::string& path, bool compile, std::int64_t 
     case Kind::kSavedModel:
     case Kind::kKerasH5: return keras::load_model(found.path, {.compile = compile, .max_memory = max_new_weights});
     case Kind::kFrozenGraph:
-      throw_unimplemented(fmt::format("{} is a frozen graph: its weights are constants; predict runs it", path));
+      throw_unimplemented(fmt::format(
+          "{} is a frozen graph: its weights are constants; predict runs it, and convert writes a SavedModel", path));
     case Kind::kMetaGraph:
-      throw_unimplemented(fmt::format("{} is a graph of TensorFlow 1 without a Keras model; predict runs it", path));
+      throw_unimplemented(fmt::format(
+          "{} is a graph of TensorFlow 1 without a Keras model; predict runs it, and convert writes a SavedModel",
+          path));
     default:
       throw_invalid_argument(fmt::format("{} is a {} file without a model; give a .keras or .h5 file", path,
                                          formats::kind_name(found.kind)));
@@ -128,11 +131,35 @@ void write_model(const keras::Model& model, const std::string& path, formats::Ki
   }
 }
 
+namespace {
+
+int convert_graph(const Arguments& arguments, const formats::Detected& found) {
+  for (const char* option : {"--weights", "--quantize"}) {
+    if (arguments.has(option)) throw_usage(fmt::format("convert: {} requires a Keras model", option));
+  }
+  const std::vector<std::string> outputs = arguments.list("--outputs");
+  if (found.kind == Kind::kMetaGraph && outputs.empty()) {
+    throw_usage(fmt::format(
+        "convert: --outputs is missing; {} is a graph for training, some of whose nodes change variables", found.path));
+  }
+  const std::string out = arguments.text("OUT");
+  create_parent_directories(out);
+  saved_model::save_graph(found.path, out, outputs, {.min_tensorflow = arguments.maybe("--min-tf").value_or("")});
+  fmt::print("{} -> {} (saved_model): signature serving_default\n", arguments.text("IN"), out);
+  return 0;
+}
+
+}  // namespace
+
 int convert_model(const Arguments& arguments) {
   const std::string in = arguments.text("IN");
   const std::string out = arguments.text("OUT");
   const Kind kind = target_kind(out, arguments.maybe("--to"));
   const auto quantize = arguments.maybe("--quantize");
+  const formats::Detected found = formats::detect(in);
+  const bool is_graph = found.kind == Kind::kFrozenGraph || found.kind == Kind::kMetaGraph;
+  if (is_graph && kind == Kind::kSavedModel) return convert_graph(arguments, found);
+  if (arguments.has("--outputs")) throw_usage("convert: --outputs requires a graph (.pb or .meta) and a SavedModel");
   const keras::Model model = load_trainable(in, !quantize);
   apply_weights(model, arguments);
   if (quantize) model.quantize(*quantize);

@@ -26,8 +26,8 @@ at::Tensor int64_tensor(const Ints& values, const Ints& shape);
 Tensor take_rows(const Tensor& x, const Ints& rows);
 // The tensors behind each other along the first axis; all have the same dtype and the same other axes.
 Tensor concat_rows(const Tensors& parts);
-// x.index_add(0, rows, values), or less the values. LibTorch multiplies them by one, which makes a NaN of the other part
-// of a complex number with an infinite part.
+// x.index_add(0, rows, values), or less the values. LibTorch multiplies them by one, which makes a NaN of the other
+// part of a complex number with an infinite part.
 at::Tensor add_rows(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& values, bool subtract = false);
 
 // A sparse tensor as its three inputs give it: `count` rows of `rank` coordinates, each inside of the shape.

@@ -204,4 +204,12 @@ class FrozenGraph {
   std::shared_ptr<State> state_;
 };
 
+// Writes the graph in a file (as FrozenGraph::load reads it) as a SavedModel with the tag "serve" and one signature,
+// serving_default, from the placeholders that `outputs` depend on to `outputs` ("node" or "node:number"; default: the
+// nodes whose outputs nothing uses). The variables of a .meta get their values from its checkpoint, and what its
+// tables and local variables begin with becomes the init op. Throws InvalidArgument for a .meta without `outputs`,
+// NotFound for unknown names and for variables without a checkpoint.
+void save_graph(const std::string& graph, const std::string& path, const std::vector<std::string>& outputs = {},
+                const SaveOptions& options = {});
+
 }  // namespace lockstep::saved_model

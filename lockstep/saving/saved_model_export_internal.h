@@ -1,13 +1,14 @@
 // A model on its way into a SavedModel: objects with numbers, functions traced. Internal.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "lockstep/formats/proto/meta_graph.pb.h"
+#include "lockstep/formats/proto/saved_model.pb.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/ops/table_resource_internal.h"
 #include "lockstep/saving/saved_model.h"
@@ -109,5 +110,10 @@ std::string table_name(std::size_t number);
 
 // The MetaGraphDef without the object graph: outer graph, library, signatures, saver.
 void write_outer_graph(const Export& exported, tensorflow::MetaGraphDef* meta);
+
+// Writes the folder, which appears complete or not at all. `write_variables` gets the prefix of the checkpoint; it may
+// be empty. Throws FailedPrecondition where TensorFlow `min_tensorflow` ("" for any) could not run the graph.
+void write_folder(const tensorflow::SavedModel& description, const std::string& path, const std::string& min_tensorflow,
+                  const std::function<void(const std::string& prefix)>& write_variables);
 
 }  // namespace lockstep::saved_model

@@ -71,19 +71,27 @@ void save(const Exportable& model, const std::string& path, const SaveOptions& o
                                      [&] { save(model, path, alone); });
   }
   const Export exported(model, options);
-  const tensorflow::SavedModel description = describe(exported);
-  check_versions(description, options.min_tensorflow, path);
+  write_folder(describe(exported), path, options.min_tensorflow,
+               [&](const std::string& prefix) { write_checkpoint(exported, prefix); });
+}
+
+void write_folder(const tensorflow::SavedModel& description, const std::string& path, const std::string& min_tensorflow,
+                  const std::function<void(const std::string&)>& write_variables) {
+  check_versions(description, min_tensorflow, path);
   const std::string bytes = formats::serialize_proto(description, "saved_model.pb");
   io::AtomicDirectory folder(path, {"saved_model.pb", "saved_model.pbtxt", "variables", "assets", "fingerprint.pb",
                                     "keras_metadata.pb", "debug"});
   const std::string& staging = folder.staging_path();
   io::FileSystem& files = io::posix_file_system();
-  const std::string variables = io::join_path(staging, "variables");
-  files.make_directory(variables);
   files.make_directory(io::join_path(staging, "assets"));
-  const std::string prefix = io::join_path(variables, "variables");
-  write_checkpoint(exported, prefix);
-  const std::string index(io::as_text(files.map(formats::bundle_index_path(prefix))->bytes()));
+  std::string index;
+  if (write_variables) {
+    const std::string variables = io::join_path(staging, "variables");
+    files.make_directory(variables);
+    const std::string prefix = io::join_path(variables, "variables");
+    write_variables(prefix);
+    index = io::as_text(files.map(formats::bundle_index_path(prefix))->bytes());
+  }
   io::write_atomically(io::join_path(staging, "fingerprint.pb"),
                        formats::saved_model_fingerprint(description, bytes, index));
   io::write_atomically(io::join_path(staging, "saved_model.pb"), bytes);

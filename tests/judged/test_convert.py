@@ -214,6 +214,9 @@ def test_predict_of_frozen_graph(tmp_path):
     for options in (["--outputs", output], ["--outputs", output.split(":")[0]]):
         outputs = tool.predict(tmp_path / "frozen.pb", {"images": x}, tmp_path, *options, single=True)
         tool.assert_close(outputs[0][1], model.predict(x, verbose=0), 1e-5)
+    tool.ok("convert", tmp_path / "frozen.pb", tmp_path / "served")
+    loaded = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](images=tf.constant(x))
+    tool.assert_close(list(loaded.values())[0].numpy(), model.predict(x, verbose=0), 1e-5)
 
 
 def test_inspect_names_what_tensorflow_names(trained, tmp_path):

@@ -266,6 +266,11 @@ def test_meta_graph_with_its_checkpoint(form, tmp_path):
     if form != "v2":
         (_, changed), = tool.predict(prefix + ".meta", {}, tmp_path, "--outputs", "changed:0")
         tool.assert_close(changed, bias + np.float32([1, 2, 3, 4]))
+    tool.ok("convert", prefix + ".meta", tmp_path / "s", "--to", "saved_model", "--outputs", "y,later:0")
+    tool.ok("verify", tmp_path / "s")
+    loaded = tf.saved_model.load(str(tmp_path / "s")).signatures["serving_default"](x=tf.constant(data))
+    tool.assert_close(loaded["y"].numpy(), theirs[0])
+    tool.assert_close(dict(tool.predict(tmp_path / "s", {"x": data}, tmp_path))["y"], theirs[0])
     done = tool.run("predict", prefix + ".meta", "--outputs", "found", "--output", tmp_path / "y.npy")
     assert done.code == 1 and "lost.txt" in done.err and "has no values: the graph's table initializer has not run" in done.err
     assert "--outputs is missing" in tool.run("predict", prefix + ".meta", "--output", tmp_path / "y.npy").err
