@@ -61,6 +61,8 @@ std::string_view dtype_name(DType dtype) noexcept {
   return row ? row->name : "invalid";
 }
 
+bool operator==(DType dtype, std::string_view name) noexcept { return parse_dtype(name) == dtype; }
+
 std::optional<DType> parse_dtype(std::string_view name) noexcept {
   if (name == "half") return DType::kFloat16;
   if (name == "float") return DType::kFloat32;

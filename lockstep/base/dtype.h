@@ -60,6 +60,9 @@ std::size_t dtype_size(DType dtype) noexcept;
 // NumPy's and Keras's name: "float32", "int64", "bool", "bfloat16", "string", "resource", …
 std::string_view dtype_name(DType dtype) noexcept;
 
+// x.dtype() == "float16", as in Python; false for a name of no type.
+bool operator==(DType dtype, std::string_view name) noexcept;
+
 // The inverse; accepts "half", "float" and "double" too. Empty for an unknown name.
 std::optional<DType> parse_dtype(std::string_view name) noexcept;
 

@@ -37,6 +37,11 @@ void Shape::throw_no_axis(int axis) const {
                          (known_rank_ ? std::to_string(rank()) : "unknown"));
 }
 
+void Shape::throw_other_rank(std::size_t expected) const {
+  throw_invalid_argument("shape " + to_string() + " has rank " + (known_rank_ ? std::to_string(rank()) : "unknown") +
+                         ", expected " + std::to_string(expected));
+}
+
 Shape Shape::operator[](const Axes& axes) const {
   if (!known_rank_) throw_no_axis(axes.begin.value_or(0));
   const auto place = [this](int axis) { return std::clamp(axis < 0 ? axis + rank() : axis, 0, rank()); };

@@ -1,6 +1,8 @@
 // Static shapes: dimensions that may be unknown, or an unknown rank.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +61,14 @@ class Shape {
   auto begin() const { return dims_.begin(); }
   auto end() const { return dims_.end(); }
   std::size_t size() const { return dims_.size(); }
+  // const auto [batch, height, width, channels] = x.shape().parts<4>(). Throws InvalidArgument for another rank.
+  template <std::size_t N>
+  std::array<std::int64_t, N> parts() const {
+    if (dims_.size() != N) throw_other_rank(N);
+    std::array<std::int64_t, N> out;
+    std::copy(dims_.begin(), dims_.end(), out.begin());
+    return out;
+  }
   void push_back(std::int64_t dim);
 
   // Product of the dimensions; empty when one is unknown or the product does not fit 63 bits.
@@ -79,6 +89,7 @@ class Shape {
     return static_cast<std::size_t>(from_start);
   }
   [[noreturn]] void throw_no_axis(int axis) const;
+  [[noreturn]] void throw_other_rank(std::size_t expected) const;
 
   std::vector<std::int64_t> dims_;
   bool known_rank_ = true;

@@ -1,8 +1,9 @@
-// Python's zip of lists.
+// Python's zip and enumerate of lists.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -37,6 +38,14 @@ requires(!IsVector<A> || !IsVector<B>) auto zip(const A& a, const B& b) {
   auto left = a.begin();
   auto right = b.begin();
   for (; !(left == a.end()) && !(right == b.end()); ++left, ++right) pairs.emplace_back(*left, *right);
+  return pairs;
+}
+
+// for (const auto& [i, row] : enumerate(rows)): the items of a range, with their numbers from `start`.
+template <typename A>
+auto enumerate(const A& items, std::int64_t start = 0) {
+  std::vector<std::pair<std::int64_t, std::remove_cvref_t<decltype(*items.begin())>>> pairs;
+  for (auto item = items.begin(); !(item == items.end()); ++item) pairs.emplace_back(start++, *item);
   return pairs;
 }
 

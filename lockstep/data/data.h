@@ -1,6 +1,7 @@
 // All of tf.data: datasets, their distribution, and readers of files.
 #pragma once
 
+#include "lockstep/data/csv_dataset.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/distributed_dataset.h"
 #include "lockstep/data/fashion_mnist.h"

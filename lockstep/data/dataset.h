@@ -225,7 +225,7 @@ class Dataset {
   static Dataset load(const std::string& path);
 
   // ---- transformations ---------------------------------------------------------------------------------
-  // fn takes the element (or a tuple's two to four parts) and returns an element. It is called in order, by one thread:
+  // fn takes the element (or a tuple's parts, at most 16) and returns an element. It is called in order, by one thread:
   // num_parallel_calls has no effect. prefetch() runs it in parallel with the training.
   template <typename Fn>
   Dataset map(Fn fn, std::int64_t num_parallel_calls = 1) const {

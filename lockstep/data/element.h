@@ -43,27 +43,35 @@ std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequen
   };
 }
 
-// Functions may take the element, or the two to four parts that it consists of; parts that are dicts or tuples
+// The number of parts that Fn takes, from N on; 0 for none up to 16.
+template <typename Fn, std::size_t N = 2>
+constexpr std::size_t number_of_parts() {
+  if constexpr (N > 16) {
+    return 0;
+  } else if constexpr (kTakesParts<Fn, Tensor, N>) {
+    return N;
+  } else {
+    return number_of_parts<Fn, N + 1>();
+  }
+}
+
+// Functions may take the element, or the parts that it consists of, at most 16; parts that are dicts or tuples
 // themselves as `const Element&`.
 template <typename Result, typename Fn>
 std::function<Result(const Element&)> element_function(Fn fn) {
   require_function(fn, "Dataset: a transformation by a function");
-  static_assert(std::is_invocable_v<Fn&, const Element&> || kTakesParts<Fn, Tensor, 2> || kTakesParts<Fn, Tensor, 3> ||
-                    kTakesParts<Fn, Tensor, 4>,
-                "Dataset.map, filter, take_while, flat_map, interleave: the function must take the element, (const "
-                "Element& element) or (const Tensor& x), or its two to four parts, (const Tensor& x, const Tensor& y)");
   if constexpr (std::is_invocable_v<Fn&, const Element&>) {
     static_assert(
         std::is_invocable_r_v<Result, Fn&, const Element&>,
         "the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while, a "
         "Dataset for flat_map and interleave, an integer for group_by_window and bucket_by_sequence_length");
     return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e); };
-  } else if constexpr (kTakesParts<Fn, Tensor, 2>) {
-    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<2>());
-  } else if constexpr (kTakesParts<Fn, Tensor, 3>) {
-    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<3>());
   } else {
-    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<4>());
+    constexpr std::size_t kParts = number_of_parts<Fn>();
+    static_assert(kParts > 0,
+                  "Dataset.map, filter, take_while, flat_map, interleave: the function must take the element, (const "
+                  "Element& element) or (const Tensor& x), or its two to 16 parts, (const Tensor& x, const Tensor& y)");
+    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<kParts>());
   }
 }
 

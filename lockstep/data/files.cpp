@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/files_internal.h"
 #include "lockstep/data/node_internal.h"
 #include "lockstep/formats/record_file_internal.h"
 #include "lockstep/io/file_system.h"
@@ -17,13 +18,6 @@ namespace {
 using Compression = formats::RecordCompression;
 using Format = formats::RecordFormat;
 using Records = formats::RecordReader;
-
-Compression compression_of(const std::string& type) {
-  if (type.empty()) return Compression::kNone;
-  if (type == "GZIP") return Compression::kGzip;
-  if (type == "ZLIB") return Compression::kZlib;
-  throw_invalid_argument(fmt::format("invalid compression_type: found '{}', expected '', 'GZIP' or 'ZLIB'", type));
-}
 
 std::string file_name(const Element& element) {
   const Tensor& leaf = element.leaf();
@@ -36,8 +30,12 @@ std::string file_name(const Element& element) {
 
 class FilesIterator : public NodeIterator {
  public:
-  FilesIterator(const NodePtr& names, Format format, Compression compression)
-      : names_(names->make_iterator()), start_(names_->save()), format_(format), compression_(compression) {}
+  FilesIterator(const NodePtr& names, Format format, Compression compression, bool header)
+      : names_(names->make_iterator()),
+        start_(names_->save()),
+        format_(format),
+        compression_(compression),
+        header_(header) {}
 
   bool next(Item& out) override {
     while (true) {
@@ -52,6 +50,7 @@ class FilesIterator : public NodeIterator {
       if (!names_->next(name)) return false;
       ++opened_;
       open(name);
+      if (header_) records_->next();
     }
   }
   Json save() const override {
@@ -82,21 +81,20 @@ class FilesIterator : public NodeIterator {
   Json start_;
   Format format_;
   Compression compression_;
+  bool header_;
   std::unique_ptr<Records> records_;  // of the last file that was opened; null at its end
   std::int64_t opened_ = 0;
 };
 
 class FilesNode : public DatasetNode {
  public:
-  FilesNode(NodePtr names, Format format, Compression compression)
-      : DatasetNode(format == Format::kTextLine ? "text_line" : "tf_record", {std::move(names)}),
-        format_(format),
-        compression_(compression) {}
+  FilesNode(NodePtr names, Format format, Compression compression, bool header)
+      : DatasetNode(kind(format), {std::move(names)}), format_(format), compression_(compression), header_(header) {}
   std::unique_ptr<NodeIterator> make_iterator() const override {
-    return std::make_unique<FilesIterator>(input(), format_, compression_);
+    return std::make_unique<FilesIterator>(input(), format_, compression_, header_);
   }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
-    return std::make_shared<FilesNode>(inputs[0], format_, compression_);
+    return std::make_shared<FilesNode>(inputs[0], format_, compression_, header_);
   }
   bool reads_files() const override { return true; }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
@@ -104,24 +102,21 @@ class FilesNode : public DatasetNode {
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::optional<Element> name = input()->sample(copies);
     if (!name) return std::nullopt;
-    auto record = Records(file_name(*name), format_, compression_).next();
+    Records records(file_name(*name), format_, compression_);
+    if (header_) records.next();
+    auto record = records.next();
     return Element(Tensor::strings({record ? std::move(*record) : std::string()}, Shape()));
   }
 
  private:
+  static const char* kind(Format format) {
+    return format == Format::kTextLine ? "text_line" : format == Format::kCsv ? "csv" : "tf_record";
+  }
+
   Format format_;
   Compression compression_;
+  bool header_;  // whether each file's first record is left out
 };
-
-Dataset names_of(const std::vector<std::string>& filenames) {
-  if (filenames.empty()) return Dataset();
-  const auto count = static_cast<std::int64_t>(filenames.size());
-  return Dataset::from_tensor_slices(Tensor::strings(filenames, Shape({count})));
-}
-
-Dataset files(const Dataset& names, Format format, const std::string& compression_type) {
-  return Dataset(std::make_shared<FilesNode>(names.node(), format, compression_of(compression_type)));
-}
 
 bool is_pattern(const std::string& text) { return text.find_first_of("*?[\\") != std::string::npos; }
 
@@ -158,25 +153,47 @@ void add_matches(const std::string& pattern, std::vector<std::string>& out) {
 
 }  // namespace
 
+Compression compression_of(const std::string& type) {
+  if (type.empty()) return Compression::kNone;
+  if (type == "GZIP") return Compression::kGzip;
+  if (type == "ZLIB") return Compression::kZlib;
+  throw_invalid_argument(fmt::format("invalid compression_type: found '{}', expected '', 'GZIP' or 'ZLIB'", type));
+}
+
+Dataset names_of(const std::vector<std::string>& filenames) {
+  if (filenames.empty()) return Dataset();
+  const auto count = static_cast<std::int64_t>(filenames.size());
+  return Dataset::from_tensor_slices(Tensor::strings(filenames, Shape({count})));
+}
+
+Dataset records_of(const Dataset& names, Format format, const std::string& compression_type, bool header) {
+  return Dataset(std::make_shared<FilesNode>(names.node(), format, compression_of(compression_type), header));
+}
+
+std::vector<std::string> matching_files(const std::vector<std::string>& patterns) {
+  std::vector<std::string> names;
+  for (const std::string& pattern : patterns) add_matches(pattern, names);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 TextLineDataset::TextLineDataset(const std::vector<std::string>& filenames, const std::string& compression_type)
     : TextLineDataset(names_of(filenames), compression_type) {}
 TextLineDataset::TextLineDataset(const Dataset& filenames, const std::string& compression_type)
-    : Dataset(files(filenames, Format::kTextLine, compression_type)) {}
+    : Dataset(records_of(filenames, Format::kTextLine, compression_type)) {}
 
 TFRecordDataset::TFRecordDataset(const std::vector<std::string>& filenames, const std::string& compression_type)
     : TFRecordDataset(names_of(filenames), compression_type) {}
 TFRecordDataset::TFRecordDataset(const Dataset& filenames, const std::string& compression_type)
-    : Dataset(files(filenames, Format::kTFRecord, compression_type)) {}
+    : Dataset(records_of(filenames, Format::kTFRecord, compression_type)) {}
 
 Dataset list_files(const std::vector<std::string>& patterns, bool shuffle, std::optional<std::int64_t> seed) {
-  std::vector<std::string> names;
-  for (const std::string& pattern : patterns) add_matches(pattern, names);
+  const std::vector<std::string> names = matching_files(patterns);
   if (names.empty()) {
     std::string all;
     for (const std::string& pattern : patterns) all += (all.empty() ? "" : ", ") + pattern;
     throw_invalid_argument(fmt::format("list_files: no files matched the pattern {}", all));
   }
-  std::sort(names.begin(), names.end());
   const auto count = static_cast<std::int64_t>(names.size());
   const Dataset dataset = names_of(names);
   return shuffle ? dataset.shuffle(count, seed) : dataset;

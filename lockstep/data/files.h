@@ -24,6 +24,11 @@ class TextLineDataset : public Dataset {
       : TextLineDataset(std::vector<std::string>(filenames.begin(), filenames.end()), compression_type) {}
   // filenames: string scalars.
   explicit TextLineDataset(const Dataset& filenames, const std::string& compression_type = "");
+  // lines = lines.batch(2)
+  TextLineDataset& operator=(const Dataset& other) {
+    Dataset::operator=(other);
+    return *this;
+  }
 };
 
 // The records of TFRecord files as string scalars. Both checksums of each record are checked: iterating throws DataLoss
@@ -38,6 +43,11 @@ class TFRecordDataset : public Dataset {
   explicit TFRecordDataset(std::initializer_list<const char*> filenames, const std::string& compression_type = "")
       : TFRecordDataset(std::vector<std::string>(filenames.begin(), filenames.end()), compression_type) {}
   explicit TFRecordDataset(const Dataset& filenames, const std::string& compression_type = "");
+  // records = records.map(parse)
+  TFRecordDataset& operator=(const Dataset& other) {
+    Dataset::operator=(other);
+    return *this;
+  }
 };
 
 // The names that match glob patterns (*, ?, [...] within a folder's name), sorted, as string scalars; shuffled in a new

@@ -77,9 +77,19 @@ void ReplicaGroup::leave(bool failed) {
 
 int ReplicaContext::num_local_replicas() const { return run_.group ? run_.group->size() : 1; }
 
-Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) { return all_reduce(op, Tensors{value}).front(); }
+Tensor ReplicaContext::all_reduce(ReduceOpArg op, const Tensor& value) {
+  return all_reduce(op, Tensors{value}).front();
+}
 
-Tensors ReplicaContext::all_reduce(ReduceOp op, const Tensors& values) {
+ReduceOpArg::ReduceOpArg(const char* name) {
+  const std::string_view word = name;
+  const bool mean = word == "MEAN" || word == "mean";
+  if (!mean && word != "SUM" && word != "sum")
+    throw_invalid_argument(fmt::format("invalid reduce_op '{}': expected \"SUM\" or \"MEAN\"", word));
+  op_ = mean ? ReduceOp::kMean : ReduceOp::kSum;
+}
+
+Tensors ReplicaContext::all_reduce(ReduceOpArg op, const Tensors& values) {
   if (!run_.group || run_.num_replicas == 1) return values;
   Tensors cut;
   for (const Tensor& value : values) cut.push_back(ops::requires_grad(value) ? ops::detach(value) : value);

@@ -20,6 +20,17 @@ class Strategy;
 
 enum class ReduceOp { kSum, kMean };
 
+// An operation by its name in TensorFlow: strategy.reduce("SUM", values), context->all_reduce("sum", value).
+class ReduceOpArg {
+ public:
+  ReduceOpArg(ReduceOp op) : op_(op) {}
+  ReduceOpArg(const char* name);  // "SUM" or "MEAN", also in small letters; throws InvalidArgument for another word
+  operator ReduceOp() const { return op_; }
+
+ private:
+  ReduceOp op_;
+};
+
 // One call of Strategy::run on this worker.
 struct ReplicaRun {
   Strategy* strategy = nullptr;   // null in the default context
@@ -51,8 +62,8 @@ class ReplicaContext {
   // Elementwise over the replicas' tensors, which must have equal shapes; added in replica order inside a worker, then
   // over the workers, so a run repeats bit for bit. Differentiable: the gradient is the gradients of all replicas,
   // reduced likewise (so all replicas must take it).
-  Tensor all_reduce(ReduceOp op, const Tensor& value);
-  Tensors all_reduce(ReduceOp op, const Tensors& values);
+  Tensor all_reduce(ReduceOpArg op, const Tensor& value);
+  Tensors all_reduce(ReduceOpArg op, const Tensors& values);
   // Concatenated along `axis` in replica order; sizes along it may differ.
   Tensor all_gather(const Tensor& value, int axis);
   // Runs fn(strategy, values...) once across replicas, as TensorFlow does, with a PerReplica of each argument, and

@@ -270,13 +270,6 @@ Tensor concat_values(const Tensors& values, int axis) {
   return ops::call1("ConcatV2", std::span<const Tensor>(inputs));
 }
 
-ReduceOpArg::ReduceOpArg(const char* name) {
-  const std::string_view word = name;
-  if (word != "SUM" && word != "MEAN")
-    throw_invalid_argument(fmt::format("invalid reduce_op '{}': expected \"SUM\" or \"MEAN\"", word));
-  op_ = word == "SUM" ? ReduceOp::kSum : ReduceOp::kMean;
-}
-
 Tensor Strategy::reduce(ReduceOpArg op, const PerReplica<Tensor>& values, std::optional<int> axis) {
   if (values.size() != num_local_replicas()) {
     throw_invalid_argument(fmt::format("reduce: found {} values, expected one for each of {} replicas", values.size(),

@@ -1,17 +1,20 @@
 // Strategies: the placement of variables and the distribution of computations over replicas.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/variable.h"
@@ -44,6 +47,15 @@ class PerReplica {
   typename std::vector<T>::const_reference operator[](int replica) const {
     if (replica < 0 || replica >= size()) throw_no_such_replica(replica, size());
     return values_[static_cast<std::size_t>(replica)];
+  }
+  // batch["image"]: the replicas' values of one entry of their elements, which are dicts.
+  PerReplica operator[](std::string_view name) const requires requires(const T& value) {
+    { value[name] } -> std::convertible_to<T>;
+  }
+  {
+    std::vector<T> entries;
+    for (const T& value : values_) entries.push_back(value[name]);
+    return PerReplica(std::move(entries));
   }
   int size() const { return static_cast<int>(values_.size()); }
   // int(step), float(loss) under a strategy of one replica, whose results are single values in TensorFlow. Throws
@@ -123,15 +135,9 @@ decltype(auto) of_replica(const T& argument, int replica) {
 
 }  // namespace internal
 
-// An operation by its name in TensorFlow: strategy.reduce("SUM", values).
-class ReduceOpArg {
- public:
-  ReduceOpArg(ReduceOp op) : op_(op) {}
-  ReduceOpArg(const char* name);  // "SUM" or "MEAN"; throws InvalidArgument for another word
-  operator ReduceOp() const { return op_; }
-
- private:
-  ReduceOp op_;
+struct ReduceKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<int> axis = std::nullopt;
 };
 
 // Which rows of a global batch a replica gets.
@@ -254,6 +260,11 @@ class Strategy {
     Tensors scalars;
     for (const T value : values.values()) scalars.push_back(Tensor::scalar(value));
     return reduce(op, PerReplica<Tensor>(std::move(scalars)));
+  }
+  // strategy.reduce("MEAN", values, {.axis = 0}).
+  template <typename V>
+  auto reduce(ReduceOpArg op, const V& values, const ReduceKeywords& o) {
+    return reduce(op, values, o.axis);
   }
   // The same for a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
   Tensor reduce(ReduceOpArg op, const VariablePtr& variable, std::optional<int> axis = std::nullopt);

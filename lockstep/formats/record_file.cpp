@@ -35,7 +35,11 @@ RecordReader::RecordReader(std::string path, RecordFormat format, RecordCompress
 
 std::optional<std::string> RecordReader::next() {
   if (at_ >= text_.size()) return std::nullopt;
-  return format_ == RecordFormat::kTextLine ? line() : record();
+  switch (format_) {
+    case RecordFormat::kTextLine: return line();
+    case RecordFormat::kCsv: return csv_record();
+    default: return record();
+  }
 }
 
 void RecordReader::seek(std::int64_t offset) {
@@ -50,6 +54,15 @@ std::string RecordReader::line() {
   const std::size_t end = std::min(text_.find('\n', at_), text_.size());
   std::string out(text_.substr(at_, end - at_));
   std::erase(out, '\r');
+  at_ = std::min(end + 1, text_.size());
+  return out;
+}
+
+std::string RecordReader::csv_record() {
+  std::size_t end = at_;
+  for (bool quoted = false; end < text_.size() && (quoted || text_[end] != '\n'); ++end) quoted ^= text_[end] == '"';
+  std::string out(text_.substr(at_, end - at_));
+  if (!out.empty() && out.back() == '\r') out.pop_back();
   at_ = std::min(end + 1, text_.size());
   return out;
 }

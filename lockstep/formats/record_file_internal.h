@@ -1,4 +1,4 @@
-// The records of text and TFRecord files, compressed or not.
+// The records of text, CSV and TFRecord files, compressed or not.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace lockstep::formats {
 
-enum class RecordFormat { kTextLine, kTFRecord };
+// kCsv: a line, which continues while a quoted field is open, without its end.
+enum class RecordFormat { kTextLine, kCsv, kTFRecord };
 enum class RecordCompression { kNone, kGzip, kZlib };
 
 // A record as a TFRecord file has it: length and bytes, each with its checksum.
@@ -40,6 +41,7 @@ class RecordReader {
 
  private:
   std::string line();
+  std::string csv_record();
   std::string record();
   [[noreturn]] void cut_off(std::size_t at) const;
   void check(std::size_t at, std::size_t size, const char* hint) const;

@@ -23,6 +23,7 @@
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/axes.h"
+#include "lockstep/tensor/none.h"
 #include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -251,8 +252,11 @@ struct SliceSpec {
   SliceSpec() = default;
   template <std::integral I>
   SliceSpec(I place) : begin(place), kind(Kind::kIndex) {}
+  template <std::same_as<NoneType> N>
+  SliceSpec(N) : kind(Kind::kNewAxis) {}  // x.index({all, None}), as newaxis
   template <typename T>
-  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) SliceSpec(const T& place)
+  requires(std::is_class_v<T> && !std::same_as<T, NoneType> && std::is_convertible_v<const T&, Tensor>)
+      SliceSpec(const T& place)
       : begin(place), kind(Kind::kIndex) {}
   SliceSpec(Place begin, Place end, std::int64_t stride = 1, Kind kind = Kind::kRange)
       : begin(std::move(begin)), end(std::move(end)), stride(stride), kind(kind) {}

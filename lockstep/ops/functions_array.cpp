@@ -309,12 +309,13 @@ std::int64_t len(const Tensor& tensor) {
   return length;
 }
 
-Tensor Tensor::elements(const Tensor& entries) const {
-  if (entries.dtype() == DType::kBool) return ops::boolean_mask(*this, entries);
-  if (!is_integer(entries.dtype())) {
+Tensor Tensor::elements(const Tensor& given) const {
+  if (given.dtype() == DType::kBool) return ops::boolean_mask(*this, given);
+  if (!is_integer(given.dtype())) {
     throw_invalid_argument(
-        fmt::format("invalid index: found a tensor of {}, expected booleans or integers", dtype_name(entries.dtype())));
+        fmt::format("invalid index: found a tensor of {}, expected booleans or integers", dtype_name(given.dtype())));
   }
+  const Tensor entries = given.dtype() == DType::kInt64 ? given : ops::cast(given, DType::kInt32);
   if (entries.shape().known_rank() && entries.rank() == 0) {
     const Place place(entries);
     return place.number() ? (*this)[*place.number()] : ops::strided_slice(*this, {ops::SliceSpec::at(place)});

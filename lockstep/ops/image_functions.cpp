@@ -59,9 +59,9 @@ Tensor scaled(const Tensor& x, const ops::Ints& size, std::string_view method, b
 
 }  // namespace
 
-Tensor resize(const Tensor& images, const ShapeArg& size, const ResizeKeywords& keywords) {
-  const Shape target = size.shape();
-  if (!size.is_known() || !target.fully_known() || target.rank() != 2 || target[0] <= 0 || target[1] <= 0) {
+Tensor resize(const Tensor& images, const ResizeToKeywords& keywords) {
+  const Shape target = keywords.size.shape();
+  if (!keywords.size.is_known() || !target.fully_known() || target.rank() != 2 || target[0] <= 0 || target[1] <= 0) {
     throw_invalid_argument(
         fmt::format("image::resize: invalid size: found {}, expected two positive numbers", target.to_string()));
   }

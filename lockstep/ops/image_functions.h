@@ -26,8 +26,19 @@ struct ResizeKeywords {
   bool preserve_aspect_ratio = false;
   bool antialias = false;
 };
+struct ResizeToKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg size = {};
+  std::string_view method = "bilinear";
+  bool preserve_aspect_ratio = false;
+  bool antialias = false;
+};
 // float32, except for "nearest", which keeps the dtype. `size`: height and width.
-Tensor resize(const Tensor& images, const ShapeArg& size, const ResizeKeywords& keywords = {});
+Tensor resize(const Tensor& images, const ResizeToKeywords& keywords);
+template <int = 0>
+Tensor resize(const Tensor& images, const ShapeArg& size, const ResizeKeywords& o = {}) {
+  return resize(images, ResizeToKeywords{{}, size, o.method, o.preserve_aspect_ratio, o.antialias});
+}
 
 // Integers have the range of their dtype, floating numbers 0 … 1. With `saturate` numbers beyond the range of an
 // integer dtype become its limits.

@@ -167,16 +167,6 @@ SparseTensor difference(const Tensor& a, const Tensor& b);
 
 namespace lockstep::image {
 
-struct ResizeToKeywords {
-  FieldNamesOnly names_only = {};
-  ShapeArg size = {};
-  std::string_view method = "bilinear";
-  bool preserve_aspect_ratio = false;
-  bool antialias = false;
-};
-inline Tensor resize(const Tensor& images, const ResizeToKeywords& o) {
-  return resize(images, o.size, ResizeKeywords{{}, o.method, o.preserve_aspect_ratio, o.antialias});
-}
 struct GammaKeywords {
   FieldNamesOnly names_only = {};
   double gamma = 1;

@@ -9,6 +9,9 @@
 namespace lockstep {
 
 class Json;
+namespace ops {
+struct SliceSpec;
+}
 
 // None where an argument may be None: an undefined tensor or structure, or what std::nullopt stands for.
 //
@@ -21,8 +24,8 @@ struct NoneType {
     return T(nullptr);
   }
   template <typename T>
-  requires(!std::same_as<T, Tensor> && !std::same_as<T, Json> && !internal::kIsNested<T> &&
-           std::constructible_from<T, std::nullopt_t>)
+  requires(!std::same_as<T, Tensor> && !std::same_as<T, Json> && !std::same_as<T, ops::SliceSpec> &&
+           !internal::kIsNested<T> && std::constructible_from<T, std::nullopt_t>)
   operator T() const {
     return T(std::nullopt);
   }

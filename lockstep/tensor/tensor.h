@@ -29,6 +29,7 @@ class Symbol;
 class Resource;
 class Tensor;
 class RaggedTensor;
+struct NoneType;
 
 using Tensors = std::vector<Tensor>;
 
@@ -251,7 +252,7 @@ class Tensor {
  private:
   [[noreturn]] void throw_no_such_axis(int axis) const;
   Tensor reshaped(std::vector<std::int64_t> dims) const;
-  Tensor elements(const Tensor& entries) const;
+  Tensor elements(const Tensor& given) const;
 
   std::shared_ptr<const TensorImpl> impl_;
 };
@@ -276,7 +277,8 @@ class Place {
   Place(const std::optional<std::int64_t>& number) : number_(number) {}
   // A tensor, or what converts to one. Throws InvalidArgument for a tensor that is not one integer.
   template <typename T>
-  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Place(const T& scalar) {
+  requires(std::is_class_v<T> && !std::same_as<T, NoneType> && std::is_convertible_v<const T&, Tensor>)
+      Place(const T& scalar) {
     set(static_cast<Tensor>(scalar));
   }
 
@@ -329,7 +331,7 @@ requires(!std::is_convertible_v<const T&, Tensor>) std::int64_t len(const T& ite
   return static_cast<std::int64_t>(items.size());
 }
 template <typename T>
-requires std::is_arithmetic_v<T> std::int64_t len(const std::vector<T>& items) {
+std::int64_t len(const std::vector<T>& items) {
   return static_cast<std::int64_t>(items.size());
 }
 

@@ -237,4 +237,71 @@ TEST(ValuesAndDicts, ElementsAsNumpy) {
   EXPECT_EQ(left, (std::vector<float>{2, 3}));
 }
 
+TEST(ValuesAndDicts, NamesOfTypesNumbersOfItemsAndExtents) {
+  const Tensor x = ls::ops::ones({2, 3, 4});
+  EXPECT_TRUE(x.dtype() == "float32");
+  EXPECT_TRUE(x.dtype() != "float16");
+  EXPECT_FALSE(x.dtype() == "no type");
+  const auto [batch, height, width] = x.shape().parts<3>();
+  EXPECT_EQ(batch * 100 + height * 10 + width, 234);
+  expect_error("has rank 3, expected 4", [&] { x.shape().parts<4>(); });
+  const std::vector<std::string> words = {"a", "b", "c"};
+  EXPECT_EQ(ls::len(words), 3);
+  std::int64_t sum = 0;
+  for (const auto& [i, word] : ls::enumerate(words)) sum += i * static_cast<std::int64_t>(word.size());
+  for (const auto& [i, row] : ls::enumerate(x, 1)) sum += i * row.num_elements();
+  EXPECT_EQ(sum, 0 + 1 + 2 + 12 + 24);
+  EXPECT_EQ(ls::optimizers::Adam().class_name(), "Adam");
+}
+
+TEST(ValuesAndDicts, PlacesOfEveryIntegerType) {
+  const Tensor table = ls::ops::range(0, 300);
+  for (const auto dtype : {ls::uint8, ls::int16, ls::int64}) {
+    const Tensor places = ls::ops::cast(ls::ops::constant({3, 0, 127}), dtype);
+    EXPECT_EQ(table[places].to_vector<std::int32_t>(), (std::vector<std::int32_t>{3, 0, 127})) << dtype;
+  }
+  EXPECT_EQ(table[ls::ops::constant({-1, 2})].to_vector<std::int32_t>(), (std::vector<std::int32_t>{299, 2}));
+}
+
+TEST(ValuesAndDicts, AnActivationIsReplaced) {
+  const keras::Sequential model({keras::Input({3}), layers::Dense(4, {.activation = "relu"}),
+                                 layers::Dense(2, {.activation = "softmax"}), layers::Activation("tanh")});
+  const Tensor x = ls::ops::ones({1, 3});
+  const Tensor before = model.predict(x, {.verbose = 0});
+  EXPECT_NEAR(float(ls::ops::reduce_sum(ls::ops::math::atanh(before))), 1, 1e-6);
+  model.layers().back().set_activation("linear");
+  EXPECT_NEAR(float(model.predict(x, {.verbose = 0}).sum()), 1, 1e-6);
+  model.layers()[1].set_activation(ls::None);
+  const Tensor logits = model.predict(x, {.verbose = 0});
+  EXPECT_NEAR(float(ls::ops::reduce_max(ls::ops::abs(ls::ops::softmax(logits) - ls::ops::math::atanh(before)))), 0,
+              1e-6);
+  EXPECT_TRUE(model.layers()[1].get_config()["activation"] == "linear");
+  expect_error("its activation cannot be replaced", [] { layers::Flatten().set_activation("relu"); });
+}
+
+TEST(ValuesAndDicts, NoneInSlicesAndKeywordsAlone) {
+  const Tensor x = ls::ops::range(0, 6);
+  EXPECT_EQ(x.index({ls::all, ls::None}).shape(), (ls::Shape{6, 1}));
+  EXPECT_EQ((x[{-2, ls::None}].to_vector<std::int32_t>()), (std::vector<std::int32_t>{4, 5}));
+  EXPECT_EQ((x.index({{ls::None, 2}}).to_vector<std::int32_t>()), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(ls::image::resize(ls::ops::ones({1, 4, 4, 3}), {.size = {8, 6}}).shape(), (ls::Shape{1, 8, 6, 3}));
+  EXPECT_EQ(ls::image::resize(ls::ops::ones({1, 4, 4, 3}), {8, 6}, {.method = "nearest"}).shape(),
+            (ls::Shape{1, 8, 6, 3}));
+}
+
+TEST(ValuesAndDicts, DistributedElementsByNameAndOperationsByWord) {
+  ls::distribute::MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto rows = ls::data::Dataset::from_tensor_slices({{"a", ls::ops::range(0, 4)}, {"b", ls::ops::ones({4})}});
+  for (const auto& batch : strategy.experimental_distribute_dataset(rows.batch(4))) {
+    EXPECT_EQ(strategy.reduce("mean", batch["a"], {.axis = 0}).leaf().item<double>(), 1.5);
+    const auto sums = strategy.run(
+        [](const keras::Structure& part) {
+          return ls::distribute::get_replica_context()->all_reduce("sum", ls::ops::reduce_sum(part["a"]));
+        },
+        batch);
+    EXPECT_EQ(sums[0].item<std::int32_t>(), 6);
+    EXPECT_EQ(strategy.reduce("SUM", sums, {.axis = ls::None}).item<std::int32_t>(), 12);
+  }
+}
+
 }  // namespace values_and_dicts

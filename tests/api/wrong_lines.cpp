@@ -37,7 +37,7 @@ void wrong(keras::Model model, ls::distribute::Strategy& strategy, const ls::Ten
   const keras::History history;
   model.fit(x, x, {.callbacks = {history}});
   const auto dataset = ls::data::Dataset::range(3);
-  // expect: the function must take the element, (const Element& element) or (const Tensor& x), or its two to four parts
+  // expect: the function must take the element, (const Element& element) or (const Tensor& x), or its two to 16 parts
   dataset.map([](int x) { return ls::Tensor::scalar(x); });
   // expect: the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while
   dataset.filter([](const ls::Tensor&) { return std::string("yes"); });

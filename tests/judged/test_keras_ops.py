@@ -153,6 +153,7 @@ ROWS = {
     "scatter_max": lambda a, b, i: O.scatter_update(a, TWICE, b[0, :2], reduction="max"), "scatter_min": lambda a, b, i: O.scatter_update(a, PLACES, b[0, :2], reduction="min"),
     "scatter_mul": lambda a, b, i: O.scatter_update(a, TWICE, b[0, :2], reduction="mul"),
     "slice_update": lambda a, b, i: O.slice_update(a, [0, 1, 2], b[:, :2, :3]), "slice_update_edge": lambda a, b, i: O.slice_update(a, [0, 3, 5], b[:, :2, :3]),
+    "slice_update_empty": lambda a, b, i: O.slice_update(a, [0, 1, 2], b[:, :0, :3]),
     "bincount": lambda a, b, i: O.bincount(O.cast(O.abs(a[0, 0] * 9), "int32"), minlength=12), "bincount_rows": lambda a, b, i: O.bincount(O.cast(O.abs(a[:, 0] * 9), "int32")),
     "digitize": lambda a, b, i: O.digitize(a, np.array([-1.0, 0.0, 0.7], "float32")),
     "searchsorted": lambda a, b, i: O.searchsorted(O.sort(a[0, 0]), b[0, 0]), "searchsorted_right": lambda a, b, i: O.searchsorted(O.sort(O.round(a[0, 0])), O.round(b[0, 1]), side="right"),
@@ -355,7 +356,7 @@ def test_operations(tmp_path):
 
 # TensorFlow has no gradient of these, or fails to compute it.
 WITHOUT_GRADIENT = {
-    "nextafter", "ldexp", "view", "view_bytes", "rfft_short", "irfft_short", "linspace_int", "linspace_steps", "linspace_open_int", "slice_update", "slice_update_edge", "unique",
+    "nextafter", "ldexp", "view", "view_bytes", "rfft_short", "irfft_short", "linspace_int", "linspace_steps", "linspace_open_int", "slice_update", "slice_update_edge", "slice_update_empty", "unique",
     "lu_factor", "lu_factor_rows", "qr_complete", "svd_full", "resize_area",
     # That of hsv_to_rgb is an approximation there; of perspective transforms too.
     "perspective", "perspective_near", "rgb",

@@ -38,6 +38,7 @@ class ActivationLayer : public ConfiguredLayer<ActivationLayer, ActivationOption
     set_built_in_constructor();
     if (auto layer = options_.activation.object()->layer()) track("activation", std::static_pointer_cast<Layer>(layer));
   }
+  void set_activation(const activations::ActivationPtr& activation) override { options_.activation = activation; }
   bool supports_masking() const override { return true; }
   Structure call(const Structure& inputs, const CallContext&) override {
     return (*options_.activation.object())(inputs);

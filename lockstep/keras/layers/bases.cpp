@@ -138,6 +138,9 @@ bool BuiltInLayer::uses_mask() const { return built_in_->uses_mask(); }
 bool BuiltInLayer::casts_inputs() const { return built_in_->casts_inputs(); }
 std::vector<std::string> BuiltInLayer::argument_names() const { return built_in_->argument_names(); }
 void BuiltInLayer::reset_states() { built_in_->reset_states(); }
+void BuiltInLayer::set_activation(const activations::ActivationPtr& activation) {
+  built_in_->set_activation(activation);
+}
 Tensors BuiltInLayer::get_initial_state(const Extent& batch_size) const {
   return built_in_->get_initial_state(batch_size);
 }

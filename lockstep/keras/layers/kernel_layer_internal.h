@@ -85,6 +85,13 @@ class MatrixLayer : public ConfiguredLayer<Derived, Options> {
     return config;
   }
   bool can_be_quantized() const override { return true; }
+  void set_activation(const activations::ActivationPtr& activation) override {
+    if constexpr (requires { this->options_.activation = activation; }) {
+      this->options_.activation = activation;
+    } else {
+      Layer::set_activation(activation);
+    }
+  }
 
  protected:
   explicit MatrixLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {}

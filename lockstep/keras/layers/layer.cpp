@@ -69,6 +69,10 @@ void Layer::configure(std::string class_name, Options options) {
 
 std::string Layer::class_name() const { return class_name_.empty() ? unqualified_name(typeid(*this)) : class_name_; }
 
+void Layer::set_activation(const activations::ActivationPtr&) {
+  throw_invalid_argument(fmt::format("{} '{}': its activation cannot be replaced", class_name(), name()));
+}
+
 Tensors Layer::get_initial_state(const Extent&) const {
   throw_invalid_argument(
       fmt::format("{} '{}' has no initial state: it is not a recurrent layer", class_name(), name()));

@@ -162,6 +162,9 @@ class Layer : public Operation {
   virtual bool takes_any_keyword() const { return module().is_null(); }
   // Drops values carried from batch to batch.
   virtual void reset_states() {}
+  // Puts another activation function in the place of the layer's. Throws InvalidArgument for classes other than
+  // Activation and those of dense layers and convolutions.
+  virtual void set_activation(const activations::ActivationPtr& activation);
   // The states with which a recurrent layer begins. Throws InvalidArgument for other classes.
   virtual Tensors get_initial_state(const Extent& batch_size) const;
   // Learns the layer's state from data, before fit: from an array of all samples, or from a dataset of batches (of
@@ -431,6 +434,10 @@ class CustomLayer : public LayerHandle {
 // A user-defined layer class: make_layer<MyLayer>(args…).
 template <typename L, typename... Args>
 CustomLayer<L> make_layer(Args&&... args) {
+  static_assert(
+      std::is_base_of_v<Layer, L>,
+      "make_layer<L>: L must derive from keras::Layer; an object of a class that derives from keras::Model is "
+      "made by its constructor and is a layer too");
   std::function<LayerHandle()> maker;
   if constexpr (((std::is_copy_constructible_v<std::decay_t<Args>> &&
                   !std::is_convertible_v<const std::decay_t<Args>&, LayerHandle>)&&...)) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/layer.h"
 #include "lockstep/keras/layers/registry.h"
 
@@ -50,6 +51,10 @@ Nested<Shape> LayerHandle::compute_output_shape(const Nested<Shape>& shapes) con
 }
 Structure LayerHandle::compute_mask(const Structure& inputs, const Structure& mask) const {
   return object().compute_mask(inputs, mask);
+}
+void LayerHandle::set_activation(const activations::ActivationArg& activation) const {
+  object().set_activation(activations::get(activation));
+  note_changed_layer();
 }
 void LayerHandle::reset_states() const { object().reset_states(); }
 std::vector<Tensor> LayerHandle::get_initial_state(const Extent& batch_size) const {

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/distribute/variable.h"
+#include "lockstep/keras/activations.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/layers/dtype_policy.h"
 #include "lockstep/keras/layers/keras_tensor.h"
@@ -89,6 +90,9 @@ class LayerHandle : public Handle<Layer> {
   DType variable_dtype() const;
   bool trainable() const;
   void set_trainable(bool trainable) const;
+  // layer.activation = keras.activations.relu: of a layer that is in a model, too; None is "linear". Throws
+  // InvalidArgument for classes other than Activation and those of dense layers and convolutions.
+  void set_activation(const activations::ActivationArg& activation) const;
   bool built() const;
   // Makes the variables for inputs of this shape (the batch included, kUnknownDim for None).
   void build(const Nested<Shape>& shapes) const;

@@ -71,6 +71,7 @@ Structure slice_update(const CallArguments& call, const Json&) {
   Tensor block = ops::cast(tensor_operand(call, 2, "updates"), x.dtype());
   if (block.rank() != x.rank())
     bad(fmt::format("SliceUpdate: updates have {} axes, inputs {}", block.rank(), x.rank()));
+  if (block.shape().num_elements() == 0) return x;
   Tensor inside;
   for (int axis = 0; axis < x.rank(); ++axis) {
     const Tensor whole = ops::dim_of(x, axis), part = ops::dim_of(block, axis);

@@ -290,6 +290,7 @@ class OptimizerPtr : public keras::Handle<Optimizer> {
   void build(const Variables& variables) const { object().build(variables); }
   bool built() const { return object().built(); }
   const std::string& name() const { return object().name(); }
+  std::string class_name() const { return object().class_name(); }  // "Adam": optimizer.__class__.__name__ in Python
   float learning_rate() const { return object().learning_rate(); }
   void set_learning_rate(double value) const { object().set_learning_rate(value); }
   std::int64_t iterations() const { return object().iterations(); }
