@@ -92,4 +92,10 @@ TEST(Lines, ListsAndNumbersAsInPython) {
   EXPECT_EQ(ls::strings::split(Tensor{"a-b", "c"}, "-"), (std::vector<std::vector<std::string>>{{"a", "b"}, {"c"}}));
 }
 
+TEST(KerasOps, PlacesWhereAConditionIsTrue) {
+  const auto places = keras::ops::where(ls::ops::constant({{1, 0}, {5, 7}}) > 2);
+  EXPECT_EQ(places[0].to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 1}));
+  EXPECT_EQ(places[1].to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 1}));
+}
+
 }  // namespace

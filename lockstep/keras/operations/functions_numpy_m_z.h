@@ -366,11 +366,6 @@ inline Structure vsplit(const Operand& x, const IndicesOrSectionsKeywords& o) {
 }
 inline Tensor vstack(const Operand& xs) { return internal::run("Vstack", {xs}, {}); }
 template <int = 0>
-Tensor where(const Operand& condition, const Operand& x1 = nullptr, const Operand& x2 = nullptr) {
-  return internal::run("Where", {condition, x1, x2}, {});
-}
-inline Tensor where(const Operand& condition, const WhereKeywords& o) { return where(condition, o.x1, o.x2); }
-template <int = 0>
 Tensor zeros_like(const Operand& x, const OpArgument& dtype = nullptr) {
   return internal::run("ZerosLike", {x}, {{"dtype", dtype}});
 }

@@ -42,6 +42,19 @@ inline Tensor ones(const ShapeArg& shape, const DTypeOptions& o) {
 Tensor reshape(const Operand& x, const ShapeArg& newshape);
 Tensor broadcast_to(const Operand& x, const ShapeArg& shape);
 Tensor tile(const Operand& x, const ShapeArg& repeats);
+// x1 where the condition is true, else x2.
+template <int = 0>
+Tensor where(const Operand& condition, const Operand& x1, const Operand& x2) {
+  return internal::run("Where", {condition, x1, x2}, {});
+}
+struct WhereKeywords {
+  FieldNamesOnly names_only = {};
+  Operand x1 = nullptr;
+  Operand x2 = nullptr;
+};
+inline Tensor where(const Operand& condition, const WhereKeywords& o) { return where(condition, o.x1, o.x2); }
+// The places where the condition is true: an int32 vector for each of its axes.
+inline Structure where(const Operand& condition) { return internal::run_several("Nonzero", {condition}, {}); }
 // Numbers from `start`, or 0, to before `stop`: int32 of whole numbers, else float32.
 Tensor arange(Number stop);
 Tensor arange(Number start, Number stop, Number step = 1);

@@ -880,10 +880,4 @@ struct VanderOptions {
   OpArgument increasing = false;
 };
 
-struct WhereKeywords {
-  FieldNamesOnly names_only = {};
-  Operand x1 = nullptr;
-  Operand x2 = nullptr;
-};
-
 }  // namespace lockstep::keras_ops
