@@ -228,7 +228,7 @@ Tensors fingerprint(const Call& call) {
     std::string bytes;
     if (!texts) {
       bytes.assign(static_cast<const char*>(numbers.const_data_ptr()) + first, size);
-    } else if (size == 1 && data.rank() == 1) {
+    } else if (size == 1) {
       bytes = data.string_values()[first];
     } else {
       for (std::size_t i = 0; i < size; ++i) bytes += bytes_of(io::fingerprint64(data.string_values()[first + i]));

@@ -175,7 +175,7 @@ def rare():
         dtype = tf.convert_to_tensor(rows).dtype
         out |= parts(f"isotonic_{i}", R.IsotonicRegression(input=rows, output_dtype=dtype))
     out |= parts("top", R.ApproxTopK(input=tf.round(x * 2), k=3))
-    for name, data in {"words": ["a", "", "hello world"], "pairs": [["a", "b"], ["b", "a"]], "numbers": tf.range(4), "matrix": x}.items():
+    for name, data in {"words": ["a", "", "hello world"], "pairs": [["a", "b"], ["b", "a"]], "columns": [[["ab"]], [["c"]]], "numbers": tf.range(4), "matrix": x}.items():
         out[f"fingerprint_{name}"] = R.Fingerprint(data=data, method="farmhash64")
     for lower in (False, True):
         for adjoint in (False, True):

@@ -173,5 +173,17 @@ TEST(Metrics, CurvesFindTheBestThreshold) {
   EXPECT_NEAR(labels->result().item<float>(), 1.0f, 1e-6);
 }
 
+TEST(Metrics, R2ScoreGivesBothTheSameRank) {
+  const Values targets = {0, 1, 2, 3, 4, 5}, predictions = {1, 1.5f, 2, 2.5f, 3, 3.5f};
+  const MetricPtr columns = R2Score({.class_aggregation = ""});
+  columns->update_state(matrix(targets, 2), Tensor::from_vector(predictions, Shape{3, 2, 1}));
+  const Tensor found = columns->result();
+  EXPECT_NEAR(found[0].item<float>(), 0.75f, 1e-6);
+  EXPECT_NEAR(found[1].item<float>(), 0.65625f, 1e-6);
+  const MetricPtr column = R2Score();
+  column->update_state(Tensor::from_vector<float>({0, 1, 2}), matrix({1, 1.5f, 2}, 1));
+  EXPECT_NEAR(column->result().item<float>(), 0.375f, 1e-6);
+}
+
 }  // namespace
 }  // namespace lockstep::metrics

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/backend.h"
+#include "lockstep/keras/losses/loss.h"
 #include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
 #include "lockstep/keras/naming_internal.h"
@@ -227,7 +228,8 @@ class R2Metric : public Metric {
   Direction direction() const override { return Direction::kUp; }
 
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
-    const Table t = table_of("R2Score", y_true, y_pred, weight);
+    const auto [targets, predictions] = losses::squeeze_or_expand_to_same_rank(y_true, y_pred);
+    const Table t = table_of("R2Score", targets, predictions, weight);
     if (variables().size() == 1) {
       for (const char* name : {"squared_sum", "sum", "residual", "count"}) {
         add_variable(Shape{static_cast<std::int64_t>(t.columns)}, name);
