@@ -2,6 +2,7 @@
 #include "lockstep/data/csv_dataset.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -190,11 +191,14 @@ class Table {
   std::vector<CsvDefault> inferred(std::size_t columns, const std::vector<std::int64_t>& places) const {
     std::vector<int> types(places.size(), -1);
     std::int64_t row = 0;
+    const auto enough = [&] { return o_.num_rows_for_inference && row >= *o_.num_rows_for_inference; };
     for (const std::string& file : files_) {
+      if (enough()) break;
       RecordReader records = open(file);
       if (o_.header) records.next();
-      while (const auto record = records.next()) {
-        if (o_.num_rows_for_inference && row >= *o_.num_rows_for_inference) break;
+      while (!enough()) {
+        const auto record = records.next();
+        if (!record) break;
         ++row;
         if (record->empty()) continue;
         const auto fields = split(*record);

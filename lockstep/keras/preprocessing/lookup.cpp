@@ -30,8 +30,8 @@ void name_output_mode(std::string& mode) {
   if (mode == "tf-idf") mode = "tf_idf";
 }
 
-// The lines of vocabulary.txt. Keras removes empty ones at the end and then cannot load such a file; as long as there
-// are no more lines than the config's vocabulary_size, they are the empty string among the tokens.
+// The tokens in vocabulary.txt, one per line. Trailing empty lines are stripped, but not below the config's
+// vocabulary_size: there an empty line is the token "". (Keras strips it too, and then fails to load the file.)
 std::vector<std::string> keys_in(const std::string& text, const std::string&, std::optional<std::int64_t> size,
                                  std::string*) {
   std::vector<std::string> lines;
