@@ -1,3 +1,4 @@
+import collections
 import gc
 import os
 import pathlib
@@ -146,7 +147,23 @@ def known_failures():
     return [(name.strip(), reason.strip()) for name, reason in pairs]
 
 
-def pytest_collection_modifyitems(items):
+def leave_out(config, items):
+    """In the quick selection, @pytest.mark.quick(n) keeps n of the cases of a test (tool.pick)."""
+    cases = collections.defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("quick"):
+            cases[item.parent.nodeid, item.originalname].append(item)
+    left_out = set()
+    for (_, name), members in cases.items():
+        left_out.update(set(members).difference(tool.pick(members, members[0].get_closest_marker("quick").args[0], name)))
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_modifyitems(config, items):
+    # A case that was asked for by name runs.
+    if not any("::" in argument for argument in config.args):
+        leave_out(config, items)
     known = known_failures()
     for item in items:
         name = item.nodeid.rsplit("/", 1)[-1]

@@ -198,6 +198,7 @@ def test_quantization_to_float8_is_named(tmp_path):
     assert "float8" in line.lower(), line
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("what", ["training_config", "model_config"])
 @pytest.mark.parametrize("text", ["[]", "3", "{not json", "\"x\"", "{}", ""])
 def test_attributes_of_h5(model, what, text, tmp_path):
@@ -235,6 +236,7 @@ COMPILE = [("loss_weights", "many"), ("loss_weights", ["a"]), ("loss_weights", {
            ("optimizer.config.beta_1", [0.9]), ("optimizer.config.use_ema", "no"), ("optimizer.config", 3)]
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("key, value", COMPILE, ids=[f"{k}={v}" for k, v in COMPILE])
 def test_absurd_compile_config(model, key, value, tmp_path):
     def edit(config):

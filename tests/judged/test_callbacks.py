@@ -92,6 +92,7 @@ def same_files(ours, theirs, model):
             tool.assert_close(np.array(rows[0][1:], "float64"), np.array(rows[1][1:], "float64"), 1e-4, name)
 
 
+@pytest.mark.quick(14)
 @pytest.mark.parametrize("name", CASES)
 def test_callbacks(name, tmp_path, request, monkeypatch, capfd):
     rng = tool.generator(request.node.name)

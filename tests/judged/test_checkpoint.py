@@ -97,6 +97,7 @@ def assert_same(a, b):
 CASES = [("sequential", o) for o in OPTIMIZERS] + [(m, "adam") for m in MODELS if m != "sequential"]
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("kind,optimizer", CASES)
 def test_ours_restored_by_tensorflow(tmp_path, kind, optimizer):
     model = made(kind, optimizer, 1)
@@ -114,6 +115,7 @@ def test_ours_restored_by_tensorflow(tmp_path, kind, optimizer):
     assert files[0] == files[1]
 
 
+@pytest.mark.quick(18)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("kind,optimizer", CASES)
 def test_tensorflows_restored_by_us(tmp_path, kind, optimizer, strategy):

@@ -140,7 +140,7 @@ def freeze(model, path):
     return frozen.outputs[0].name
 
 
-@pytest.mark.parametrize("number", range(60 if tool.CONFORMANCE else 8))
+@pytest.mark.parametrize("number", range(60 if tool.CONFORMANCE else 5))
 def test_network(number, tmp_path):
     rng = tool.generator("compiled", number)
     keras.utils.set_random_seed(int(rng.integers(1 << 30)))

@@ -105,6 +105,7 @@ def keras_2_models():
     yield "parts of frozen layers", tf_keras.Model(x, T.Dense(2)(T.Flatten()(frozen[2](T.Reshape((2, 4, 2))(y))))), None
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("number", range(8))
 def test_training_of_keras_2(number, tmp_path):
     what, model, words = list(keras_2_models())[number]

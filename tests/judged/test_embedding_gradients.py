@@ -69,7 +69,7 @@ def continues(model, load, files, rng, tmp_path, what, loaded=False):
             tool.assert_close(ours, theirs, 5e-5, f"{what}, {file}, {variable.name}", atol=1e-6)
 
 
-@pytest.mark.parametrize("case", tool.pick(rows(OF_KERAS_3, CLIPS), 10, "keras 3"), ids=ids)
+@pytest.mark.parametrize("case", tool.pick(rows(OF_KERAS_3, CLIPS), 6, "keras 3"), ids=ids)
 def test_keras_3(case, tmp_path):
     name, kwargs = case
     rng = tool.generator("rows", ids(case))
@@ -79,7 +79,7 @@ def test_keras_3(case, tmp_path):
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("case", tool.pick(rows(LATER, CLIPS), 8, "tf-keras"), ids=ids)
+@pytest.mark.parametrize("case", tool.pick(rows(LATER, CLIPS), 5, "tf-keras"), ids=ids)
 def test_tf_keras(case, tmp_path):
     name, kwargs = case
     rng = tool.generator("rows", ids(case))
@@ -89,7 +89,7 @@ def test_tf_keras(case, tmp_path):
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("case", tool.pick(rows(OF_LEGACY, LEGACY_CLIPS), 12, "legacy"), ids=ids)
+@pytest.mark.parametrize("case", tool.pick(rows(OF_LEGACY, LEGACY_CLIPS), 6, "legacy"), ids=ids)
 def test_legacy(case, tmp_path):
     name, kwargs = case
     rng = tool.generator("rows", ids(case))

@@ -427,6 +427,7 @@ def with_layers(config, rows):
     return config
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("name", GREEDY)
 def test_models_that_ask_for_too_much(name, folder, tmp_path):
     model = keras.Sequential([keras.Input((4,))])

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("eagerly")
 L = tf_keras.layers
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_models_of_keras_2_stay_models_of_keras_2(make, tmp_path):
     rng = tool.generator("keras2", make.__name__)
@@ -105,6 +106,7 @@ FIRST = [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("Adam", {"amsgr
          ("Adam", {"learning_rate": "schedule", "decay": 0.2}), ("SGD", {"learning_rate": "schedule", "momentum": 0.8, "decay": 0.1})]
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("legacy", [False, True], ids=["optimizers", "legacy"])
 @pytest.mark.parametrize("number", range(max(len(OPTIMIZERS), len(FIRST))))
 def test_training_continues(legacy, number, tmp_path):
@@ -233,7 +235,7 @@ def keras2_activations():
             "softmax", "softplus", "softsign", "swish", "tanh"}
 
 
-@pytest.mark.parametrize(("name", "kwargs", "shapes", "options"), tool.pick(rows_for_keras_2(), 60, "keras2"))
+@pytest.mark.parametrize(("name", "kwargs", "shapes", "options"), tool.pick(rows_for_keras_2(), 36, "keras2"))
 def test_layers_of_keras_3_for_keras_2(name, kwargs, shapes, options, tmp_path):
     rng = tool.generator("keras2", name, str(kwargs))
     whole = "ints" in options

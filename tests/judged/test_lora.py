@@ -43,6 +43,7 @@ def config(path):
     return [{k: v for k, v in layer["config"].items() if k != "seed"} for layer in layers]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("alpha", [None, 5, 0.5])
 @pytest.mark.parametrize("layers", [text, images])
 def test_files(layers, alpha, tmp_path, request):

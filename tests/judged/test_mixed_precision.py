@@ -35,6 +35,7 @@ def compiled(make, policy, scale):
     return model
 
 
+@pytest.mark.quick(4)
 @pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
 @pytest.mark.parametrize("policy, scale", [("mixed_float16", "overflow"), ("mixed_float16", "growth"), ("mixed_bfloat16", None)])
 @pytest.mark.parametrize("make", [cnn, lstm])

@@ -26,7 +26,7 @@ def results(path, feeds):
     return {k: np.asarray(v.numpy()) for k, v in outputs.items()} | {f"gradient/{k}": v.numpy() for k, v in slopes.items()}
 
 
-@pytest.mark.parametrize("name", tool.pick(module_table.MODULES, 60))
+@pytest.mark.parametrize("name", tool.pick(module_table.MODULES, 32))
 def test_module(name, gradient_probe, tmp_path):
     module, feeds = module_table.make(name, tool.generator("module", name))
     tf.saved_model.save(module, str(tmp_path / "m"), module.run)

@@ -84,6 +84,7 @@ def same_weights(path, model):
         tool.assert_close(np.asarray(a), np.asarray(b), 1e-6, b.path)
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", MODELS)
 def test_files(name, mode, tmp_path, request):
@@ -136,6 +137,7 @@ def test_attention(tmp_path):
     tool.assert_close(keras.models.load_model(tmp_path / "q.keras").predict(data, verbose=0), expected, 1e-5)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
 @pytest.mark.parametrize("mode", ["int8", "int4-blocks", "int4-activations"])
 @pytest.mark.parametrize("rank", [None, 2])

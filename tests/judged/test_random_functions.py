@@ -40,7 +40,7 @@ def write(rng, number, folder):
     return [folder / "g.pb", folder / "x.npz", folder / "y.npz", outputs], results(concrete, feeds, {}), sorted(concrete.structured_outputs)
 
 
-@pytest.mark.parametrize("number", range(400 if tool.CONFORMANCE else 12))
+@pytest.mark.parametrize("number", range(400 if tool.CONFORMANCE else 8))
 def test_random_function(number, gradient_probe, tmp_path):
     for attempt in range(9):
         try:

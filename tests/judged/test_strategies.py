@@ -117,6 +117,7 @@ LOSSES = [(name, weighted) for name in [*MIXED, *tool.pick(PLAIN, 6, "losses")] 
           if not weighted or {**PLAIN, **MIXED}[name][-1] is not None]  # Keras gives no weights to samples that one value stands for
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("name, weighted", LOSSES)
 def test_each_loss_in_shares(name, weighted, tmp_path, request):
     """25 rows in batches of 8: the shares are uneven, and the last batch leaves all but one without a row."""

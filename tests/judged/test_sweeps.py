@@ -86,7 +86,7 @@ def one(values):
     return values if len(values) > 1 else values[0]
 
 
-@pytest.fixture(params=tool.pick(groups(), 45, "sweeps"))
+@pytest.fixture(params=tool.pick(groups(), 24, "sweeps"))
 def swept(request, tmp_path):
     keras.utils.set_random_seed(11)
     rng = tool.generator(request.node.name)

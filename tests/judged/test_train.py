@@ -69,6 +69,7 @@ def optimizer_cases():
     return [pytest.param(o, l, id=f"{o}-{l}") for o in cases for l in ("mse", "scce-logits")]
 
 
+@pytest.mark.quick(50)
 @pytest.mark.parametrize("optimizer, loss", optimizer_cases())
 def test_optimizer(optimizer, loss, tmp_path, request):
     if not tool.CONFORMANCE and (loss == "mse") != (len(optimizer) % 2 == 0):
@@ -78,6 +79,7 @@ def test_optimizer(optimizer, loss, tmp_path, request):
     judge(tmp_path, model, x, y, epochs=3)
 
 
+@pytest.mark.quick(15)
 @pytest.mark.parametrize("loss", list(table.LOSSES))
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop", "adamw"] if tool.CONFORMANCE else ["adam"])
 def test_loss(loss, optimizer, tmp_path, request):
@@ -85,6 +87,7 @@ def test_loss(loss, optimizer, tmp_path, request):
     judge(tmp_path, model, x, y)
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("name", list(table.MODELS))
 @pytest.mark.parametrize("optimizer", list(table.OPTIMIZERS) if tool.CONFORMANCE else ["sgd-momentum", "adam"])
 def test_model(name, optimizer, tmp_path, request):
@@ -190,6 +193,7 @@ def test_several_outputs(form, tmp_path, request):
 RESUMED = ["sgd", "sgd-momentum", "adam", "adamw-amsgrad", "rmsprop-centered", "adam-cosine", "sgd-accumulate", "adam-ema"]
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("extension", [".keras", ".h5"])
 @pytest.mark.parametrize("optimizer", RESUMED)
 def test_keras_continues(optimizer, extension, tmp_path, request):
@@ -209,6 +213,7 @@ def test_keras_continues(optimizer, extension, tmp_path, request):
     tool.assert_history(a.history, b, 2e-4)
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("extension", [".keras", ".h5"])
 @pytest.mark.parametrize("optimizer", RESUMED)
 def test_lockstep_continues(optimizer, extension, tmp_path, request):
