@@ -162,11 +162,11 @@ std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::v
   return places.empty() || zeros ? targets : std::vector<VariablePtr>{};
 }
 
-namespace {
 bool is_decayed_schedule(const Json& rate) {
   return rate.is_object() && rate.value("class_name", Json()) == Json("DecayedSchedule");
 }
 
+namespace {
 // What `decay` of an optimizer is read as. Adagrad of Keras 2 does not load a schedule, also not its own.
 bool is_decay_of_each_step(const Json& rate) {
   if (!rate.is_object() || rate.value("class_name", Json()) != Json("InverseTimeDecay")) return false;
@@ -174,39 +174,7 @@ bool is_decay_of_each_step(const Json& rate) {
   return config.value("decay_steps", Json()) == Json(1) && config.value("staircase", Json()) == Json(false);
 }
 
-// The tree of metrics without those of Keras 2 alone.
-Json known_metrics(const Json& tree, const std::string& model) {
-  if (tree.is_object() && tree.value("class_name", Json()) == Json("MeanRelativeError")) {
-    log_warning("model '{}' is written without the metric MeanRelativeError, which Keras 3 does not have", model);
-    return nullptr;
-  }
-  Json out = tree;
-  if (tree.is_array()) {
-    out = Json::array();
-    for (const Json& item : tree) {
-      if (Json known = known_metrics(item, model); item.is_null() || !known.is_null()) out.push_back(std::move(known));
-    }
-  } else if (tree.is_object() && !tree.contains("class_name")) {
-    for (const auto& [name, item] : tree.items()) out[name] = known_metrics(item, model);
-  }
-  return out;
-}
 }  // namespace
-
-Json compile_config_of_keras3(const Json& compile, const std::string& model) {
-  const Json optimizer = compile.is_object() ? compile.value("optimizer", Json()) : Json();
-  const Json arguments = optimizer.is_object() ? optimizer.value("config", Json()) : Json();
-  if (!arguments.is_object() || !is_decayed_schedule(arguments.value("learning_rate", Json()))) {
-    Json known = compile;
-    for (const char* key : {"metrics", "weighted_metrics"}) {
-      if (known.is_object() && known.contains(key)) known[key] = known_metrics(known[key], model);
-    }
-    return known;
-  }
-  log_warning("model '{}' is written without compile arguments: Keras 3 has no optimizer with a schedule and decay",
-              model);
-  return Json::object();
-}
 
 Json with_module_of_optimizer(Json config) {
   if (!config.is_object() || !config.value("class_name", Json()).is_string()) return config;

@@ -25,9 +25,8 @@ std::vector<distribute::VariablePtr> keras2_targets(const optimizers::Optimizer&
 // That of Nadam; null for others.
 distribute::VariablePtr momentum_product(const optimizers::Optimizer& optimizer);
 
-// The compile arguments of a model as Keras 3 has them, with warnings: without the metrics that it lacks; empty where
-// its optimizer divides a schedule by a growing number, as the first ones of Keras 2 do (`decay`).
-Json compile_config_of_keras3(const Json& compile, const std::string& model);
+// Whether a learning rate is a schedule that Keras 2 divides by a growing number (`decay`).
+bool is_decayed_schedule(const Json& rate);
 
 struct Keras2Optimizer {
   Json config;  // {"class_name", "config"} of training_config; objects in it are still those of Keras 3

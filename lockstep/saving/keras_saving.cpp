@@ -23,7 +23,8 @@
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/assign_internal.h"
-#include "lockstep/saving/keras2_optimizer_internal.h"
+#include "lockstep/saving/bin_boundaries_internal.h"
+#include "lockstep/saving/compile_arguments_internal.h"
 #include "lockstep/saving/keras2_saved_model_internal.h"
 #include "lockstep/saving/legacy_saving_internal.h"
 #include "lockstep/saving/object_paths_internal.h"
@@ -190,6 +191,7 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
       assignment.add([layer = object.own_store, store = std::move(store)] { layer->load_own_variables(store); });
       continue;
     }
+    if (object.has_weights_in_config) continue;
     if (object.vocabulary) {
       load_idf_weights(*object.vocabulary, weights, stored);
       continue;
@@ -257,7 +259,9 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   {
     // Variables that a config requests may not take more memory than a few times the file's size.
     const keras::LoadScope limit(4 * file_bytes(path) + (std::int64_t{64} << 20));
-    model = model_of_config(archive.config(), version_of(archive));
+    const std::string version = version_of(archive);
+    const bool old = weights_origin(version, "").major < 3;
+    model = model_of_config(old ? with_bin_boundaries(archive.config(), archive.weights()) : archive.config(), version);
     if (!model) throw_invalid_argument(fmt::format("{}: config.json holds a layer, not a model", path));
   }
   Trainer& trainer = model->trainer();

@@ -13,11 +13,12 @@
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
-#include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
+#include "lockstep/saving/bin_boundaries_internal.h"
+#include "lockstep/saving/compile_arguments_internal.h"
 #include "lockstep/saving/keras2_config_internal.h"
 #include "lockstep/saving/keras2_optimizer_internal.h"
 #include "lockstep/saving/object_paths_internal.h"
@@ -122,13 +123,14 @@ struct Pairing {
 
 Pairing owners_of_weights(const ModelImpl& model, const formats::LegacyH5& file) {
   Pairing pairing;
-  std::set<std::string> vocabularies;  // whose idf_weights Keras 2 writes here and in the config
+  std::set<std::string> in_configs;  // of Keras 2, which has idf_weights of vocabularies here too; see bin_boundaries
   for (const LayerPtr& layer : model.layers()) {
     if (!legacy_weights(*layer).empty()) pairing.ours.push_back(layer);
-    if (dynamic_cast<const keras::KeepsVocabulary*>(layer.get())) vocabularies.insert(layer->name());
+    if (dynamic_cast<const keras::KeepsVocabulary*>(layer.get()) || layer->class_name() == "Discretization")
+      in_configs.insert(layer->name());
   }
   for (const auto& layer : file.layers()) {
-    if (!layer.weights.empty() && !vocabularies.contains(layer.name)) pairing.theirs.push_back(&layer);
+    if (!layer.weights.empty() && !in_configs.contains(layer.name)) pairing.theirs.push_back(&layer);
   }
   return pairing;
 }
@@ -215,27 +217,6 @@ bool has_embeddings(ModelImpl& model) {
                              [](const auto* layer) { return layer->class_name() == "Embedding"; });
 }
 
-// Keras 2 names a metric that a name in a file stands for after its function or class: as objects they keep their
-// names. What "accuracy" is depends on the targets.
-Json named_metrics(const Json& tree, int keras_version) {
-  if (tree.is_string()) {
-    const std::string& name = tree.text();
-    for (const char* any : {"accuracy", "acc", "crossentropy", "ce"}) {
-      if (name == any) return tree;
-    }
-    return metrics::serialize(metrics::get_named(name, keras_version));
-  }
-  if (!tree.is_structured()) return tree;
-  if (tree.is_object() && tree.contains("class_name")) return metrics::serialize(metrics::deserialize(tree));
-  Json out = tree.is_array() ? Json::array() : Json::object();
-  if (tree.is_array()) {
-    for (const Json& item : tree) out.push_back(named_metrics(item, keras_version));
-  } else {
-    for (const auto& [key, item] : tree.items()) out[key] = named_metrics(item, keras_version);
-  }
-  return out;
-}
-
 // Compile arguments and the optimizer's state; a model without them is whole, so what Keras 2 lacks is left out.
 void add_keras2_training(formats::LegacyH5Plan& plan, ModelImpl& model, const std::string& path) {
   Trainer& trainer = model.trainer();
@@ -243,11 +224,10 @@ void add_keras2_training(formats::LegacyH5Plan& plan, ModelImpl& model, const st
   if (compile.empty()) return;
   try {
     Json config = Json::object();
-    for (const char* key : {"loss", "metrics", "weighted_metrics", "loss_weights"}) {
-      const Json value = compile.value(key, Json());
-      const bool metrics = std::string_view(key).ends_with("metrics");
-      config[key] = keras2_object(metrics ? named_metrics(value, model.keras_version()) : value);
-    }
+    for (const char* key : {"loss", "loss_weights"}) config[key] = keras2_object(compile.value(key, Json()));
+    std::set<std::string> taken;
+    for (const char* key : {"metrics", "weighted_metrics"})
+      config[key] = keras2_object(keras2_metrics(compile, key, model, taken));
     Keras2Optimizer optimizer =
         keras2_optimizer(*trainer.optimizer(), compile.at("optimizer").at("config"), has_embeddings(model));
     config["optimizer_config"] = keras2_object(optimizer.config);
@@ -324,7 +304,9 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
     const auto stat = io::posix_file_system().stat(path);
     const auto size = static_cast<std::int64_t>(stat ? stat->size : 0);
     const keras::LoadScope limit(4 * size + (std::int64_t{64} << 20));
-    model = model_of_config(file.model_config(), file.keras_version());
+    const bool old = weights_origin(file.keras_version(), file.backend()).major < 3;
+    model = model_of_config(old ? with_bin_boundaries(file.model_config(), file) : file.model_config(),
+                            file.keras_version());
   }
   if (!model) throw_invalid_argument(fmt::format("'{}': model_config holds a layer, not a model", path));
   Assignment assignment;

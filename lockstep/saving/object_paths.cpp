@@ -38,6 +38,7 @@ class Walk {
     if (!seen_.insert(&layer).second) return;
     objects_.push_back({path, layer.name(), layer.own_state()});
     if (stores_itself(layer)) objects_.back().own_store = &layer;
+    objects_.back().has_weights_in_config = layer.class_name() == "Discretization";
     objects_.back().vocabulary = dynamic_cast<keras::KeepsVocabulary*>(&keras::built_in_of(layer));
     if (keras::overrides_layer(layer, &Layer::save_assets, &Layer::load_assets)) objects_.back().own_assets = &layer;
     objects_.back().is_activation = path.ends_with("/activation") || path.ends_with("/recurrent_activation");

@@ -475,3 +475,60 @@ def test_operations_that_keras_2_lacks_are_named(make, text, tmp_path):
     keras.Model(x, make(x)).save(tmp_path / "m.keras")
     if not tool.CONTROL:
         assert text in tool.refused("convert", tmp_path / "m.keras", tmp_path / "out.h5", "--dialect", "keras2", code=1)
+
+
+def two_outputs(K, metrics, weighted=None):
+    inputs = K.Input((5,))
+    h = K.layers.Dense(6, "tanh")(inputs)
+    model = K.Model(inputs, [K.layers.Dense(3, "softmax", name="kind")(h), K.layers.Dense(3, "softmax", name="share")(h)])
+    losses = {"kind": K.losses.SparseCategoricalCrossentropy(), "share": K.losses.KLDivergence()}
+    model.compile("sgd", losses, metrics=metrics, weighted_metrics=weighted, loss_weights={"kind": 1.0, "share": 0.5})
+    return model
+
+
+def evaluated(model, x, kind, share):
+    return model.evaluate(x, {"kind": kind, "share": share}, batch_size=8, verbose=0, return_dict=True)
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool converts")
+def test_compile_arguments_in_the_other_version(tmp_path):
+    """Losses and metrics mean the same after a conversion in either direction."""
+    rng = tool.generator("compile_arguments")
+    x = rng.normal(size=(8, 5)).astype("float32")
+    kind, share = rng.integers(0, 3, 8), rng.dirichlet([1, 1, 1], 8).astype("float32")
+    # tf-keras writes "fn" and the reduction "auto"; names of functions that Keras 3 does not know
+    model = two_outputs(tf_keras, {"kind": ["acc"], "share": ["kullback_leibler_divergence"]})
+    expected = evaluated(model, x, kind, share)
+    model.save(tmp_path / "2.keras")
+    model.save(tmp_path / "2.h5")
+    for source in ("2.keras", "2.h5"):
+        for target in ("3.keras", "3.h5"):
+            tool.ok("convert", tmp_path / source, tmp_path / target, *(["--dialect", "keras3"] if target == "3.h5" else []))
+            found = evaluated(keras.models.load_model(tmp_path / target), x, kind, share)
+            # Keras 3 writes the name of the output before names that have it already
+            found = {key.replace("kind_kind", "kind").replace("share_share", "share"): value for key, value in found.items()}
+            assert found.keys() == expected.keys(), f"{source} to {target}"
+            assert all(np.isclose(found[key], expected[key], rtol=1e-5) for key in expected), f"{source} to {target}"
+    # Keras 2 would take "accuracy" in a file for that of one-hot targets, and the names of a file as they are
+    model = two_outputs(keras, {"kind": ["accuracy"], "share": ["accuracy"]}, {"kind": ["accuracy"]})
+    expected = evaluated(model, x, kind, share)
+    model.save(tmp_path / "new.keras")
+    tool.ok("convert", tmp_path / "new.keras", tmp_path / "old.h5", "--dialect", "keras2")
+    found = evaluated(tf_keras.models.load_model(tmp_path / "old.h5"), x, kind, share)
+    assert found.keys() == expected.keys()
+    assert all(np.isclose(found[key], expected[key], rtol=1e-5) for key in expected)
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool loads")
+def test_boundaries_that_were_learnt(tmp_path):
+    """tf-keras keeps a summary of the values that Discretization.adapt() has seen, not the boundaries."""
+    rng = tool.generator("boundaries")
+    layer = tf_keras.layers.Discretization(num_bins=5)
+    layer.adapt(rng.normal(size=(300, 1)).astype("float32"))
+    model = tf_keras.Sequential([tf_keras.Input((1,)), layer])
+    x = rng.normal(size=(40, 1)).astype("float32")
+    np.save(tmp_path / "x.npy", x)
+    for name in ("m.keras", "m.h5"):
+        model.save(tmp_path / name)
+        tool.ok("predict", tmp_path / name, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+        assert np.array_equal(np.load(tmp_path / "y.npy"), model.predict(x, verbose=0)), name

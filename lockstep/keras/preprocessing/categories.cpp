@@ -56,6 +56,12 @@ Summary compressed(Summary summary, double epsilon) {
   return out;
 }
 
+std::vector<float> boundaries_of(const Summary& summary, std::int64_t num_bins) {
+  std::vector<float> values = compressed(summary, 1.0 / static_cast<double>(num_bins)).values;
+  values.pop_back();
+  return values;
+}
+
 Summary summary_of(std::vector<float> values, double epsilon) {
   std::sort(values.begin(), values.end());
   const double step = std::max(static_cast<double>(values.size()) * epsilon, 1.0);
@@ -163,8 +169,7 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
   }
   void finish(const Summary& summary) {
     if (summary.values.empty()) throw_invalid_argument(fmt::format("Discretization '{}': adapt() got no data", name()));
-    std::vector<float> values = compressed(summary, 1.0 / static_cast<double>(*options_.num_bins)).values;
-    values.pop_back();
+    const std::vector<float> values = boundaries_of(summary, *options_.num_bins);
     options_.bin_boundaries.emplace(values.begin(), values.end());
   }
 };
@@ -331,6 +336,12 @@ class HashedCrossingLayer : public ConfiguredLayer<HashedCrossingLayer, HashedCr
 };
 
 }  // namespace
+
+std::vector<float> bin_boundaries(const Tensor& summary, std::int64_t num_bins) {
+  const std::vector<float> all = ops::cast(summary, DType::kFloat32).to_vector<float>();
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  return boundaries_of({{all.begin(), middle}, {middle, all.end()}}, num_bins);
+}
 
 Tensor encode_categories(const Tensor& categories, const std::string& output_mode, std::int64_t depth, DType dtype) {
   if (output_mode == "int") return ops::cast(categories, dtype);

@@ -12,6 +12,10 @@ namespace lockstep::keras {
 // all modes but "int".
 Tensor encode_categories(const Tensor& categories, const std::string& output_mode, std::int64_t depth, DType dtype);
 
+// The num_bins - 1 boundaries, or fewer, between quantiles of a summary (2, n): values in ascending order and how many
+// elements each stands for.
+std::vector<float> bin_boundaries(const Tensor& summary, std::int64_t num_bins);
+
 // Two numbers of a salt, or the same one twice. Throws InvalidArgument, naming `who`, for more of them.
 void normalize_salt(std::optional<std::vector<std::int64_t>>& salt, const std::string& who);
 
