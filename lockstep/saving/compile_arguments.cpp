@@ -126,6 +126,25 @@ Json part_of(const Json& tree, const std::vector<Output>& outputs, std::size_t i
   return outputs.size() > 1 && tree.is_array() && i < tree.size() ? tree[i] : tree;
 }
 
+// Metrics of several outputs; `tree` is that of Keras 2, which names metrics in files with their output.
+Json without_output_names(Json tree, const std::vector<Output>& outputs) {
+  if (outputs.size() < 2 || !tree.is_structured() || is_object_of_class(tree)) return tree;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (tree.is_array() ? i >= tree.size() : !tree.contains(outputs[i].name)) continue;
+    Json& part = tree.is_array() ? tree[i] : tree[outputs[i].name];
+    part = changed(part, [&](Json metric) {
+      if (!metric.is_object()) return metric;
+      Json& config = metric["config"];
+      const std::string prefix = outputs[i].name + "_";
+      if (!config.is_object() || !config.value("name", Json()).is_string()) return metric;
+      const std::string name = config["name"].text();
+      if (name.size() > prefix.size() && name.starts_with(prefix)) config["name"] = name.substr(prefix.size());
+      return metric;
+    });
+  }
+  return tree;
+}
+
 bool has_sparse_targets(Json loss) {
   if (loss.is_array() && loss.size() == 1) loss = loss[0];
   if (!loss.is_string() && !is_object_of_class(loss)) return false;
@@ -143,20 +162,22 @@ metrics::MetricPtr metric_for(const Json& metric, const Output& output, bool spa
 
 }  // namespace
 
-Json compile_config_of_keras3(const Json& compile, const std::string& model) {
+Json compile_config_of_keras3(const Json& compile, const ModelImpl& model) {
   const Json optimizer = compile.is_object() ? compile.value("optimizer", Json()) : Json();
   const Json arguments = optimizer.is_object() ? optimizer.value("config", Json()) : Json();
   if (arguments.is_object() && is_decayed_schedule(arguments.value("learning_rate", Json()))) {
     log_warning("model '{}' is written without compile arguments: Keras 3 has no optimizer with a schedule and decay",
-                model);
+                model.name());
     return Json::object();
   }
   Json known = compile;
   if (!known.is_object()) return known;
   if (known.contains("loss")) known["loss"] = changed(known["loss"], loss_of_keras3);
   for (const char* key : {"metrics", "weighted_metrics"}) {
-    if (known.contains(key))
-      known[key] = changed(known[key], [&](const Json& metric) { return metric_of_keras3(metric, model); });
+    if (!known.contains(key)) continue;
+    Json& tree = known[key];
+    if (model.keras_version() < 3) tree = without_output_names(std::move(tree), outputs_of(model));
+    tree = changed(tree, [&](const Json& metric) { return metric_of_keras3(metric, model.name()); });
   }
   return known;
 }

@@ -9,8 +9,9 @@
 namespace lockstep::saving {
 
 // The compile arguments of a model as Keras 3 has them, with warnings: without the metrics that it lacks; empty where
-// its optimizer divides a schedule by a growing number, as the first ones of Keras 2 do (`decay`).
-Json compile_config_of_keras3(const Json& compile, const std::string& model);
+// its optimizer divides a schedule by a growing number, as the first ones of Keras 2 do (`decay`). Names of metrics
+// lose that of their output, which Keras 3 writes before them.
+Json compile_config_of_keras3(const Json& compile, const keras::ModelImpl& model);
 
 // The argument `key` of compile, metrics or weighted_metrics, for an .h5 file of Keras 2: objects under the names that
 // Keras 2 reports, with that of their output where the model has several, since it leaves those of a file as they are.

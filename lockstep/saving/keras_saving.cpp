@@ -297,7 +297,7 @@ keras::Model load_architecture(const std::string& path, const LoadModelOptions& 
 
 Json model_config(ModelImpl& model) {
   Json config = keras::serialize_operation(model);
-  config["compile_config"] = compile_config_of_keras3(model.trainer().get_compile_config(), model.name());
+  config["compile_config"] = compile_config_of_keras3(model.trainer().get_compile_config(), model);
   return config;
 }
 

@@ -271,7 +271,7 @@ void save_legacy_model(ModelImpl& model, const std::string& path, bool include_o
     plan.keras_version = kKeras2Version;
     if (include_optimizer) add_keras2_training(plan, model, path);
   } else if (include_optimizer) {
-    plan.training_config = training_config(compile_config_of_keras3(trainer.get_compile_config(), model.name()));
+    plan.training_config = training_config(compile_config_of_keras3(trainer.get_compile_config(), model));
   }
   const keras::Keras2Order order(keras2);
   for (const LayerPtr& layer : model.layers()) {

@@ -122,6 +122,7 @@ add("RMSNormalization", [dict(), dict(axis=1), dict(axis=[1, 2]), dict(epsilon=0
 add("UnitNormalization", [dict(), dict(axis=1), dict(axis=[1, 2])], (4, 5))
 add("EinsumDense", [dict(equation="abc,cd->abd", output_shape=(None, 6), bias_axes="d"),
                     dict(equation="...x,xy->...y", output_shape=5, bias_axes="y"),
+                    dict(equation="...x,xyz->...yz", output_shape=(2, 5), bias_axes="z"),
                     dict(equation="abc,bcd->abd", output_shape=(4, 2), activation="relu")], (4, 3))
 for name in ("Multiply", "Average", "Maximum", "Minimum"):
     add(name, [dict()], (4, 3), (1, 3))

@@ -532,3 +532,19 @@ def test_boundaries_that_were_learnt(tmp_path):
         model.save(tmp_path / name)
         tool.ok("predict", tmp_path / name, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
         assert np.array_equal(np.load(tmp_path / "y.npy"), model.predict(x, verbose=0)), name
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
+def test_radial_constraint(tmp_path):
+    """A constraint that Keras 3 does not have, on kernels of odd and even size."""
+    model = tf_keras.Sequential([tf_keras.Input((7, 7, 2)), *[
+        L.Conv2D(3, size, kernel_constraint=tf_keras.constraints.RadialConstraint(), padding="same") for size in (2, 3, 4, 5)]])
+    model.compile(tf_keras.optimizers.legacy.SGD(0.1), tf_keras.losses.MeanSquaredError())
+    rng = tool.generator("radial")
+    x, y = rng.normal(size=(4, 7, 7, 2)).astype("float32"), rng.normal(size=(4, 7, 7, 3)).astype("float32")
+    model.save(tmp_path / "m.h5")
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 4, "--save", tmp_path / "o.h5")
+    model.fit(x, y, batch_size=4, epochs=1, verbose=0)
+    for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "o.h5").get_weights(), model.get_weights(), strict=True):
+        tool.assert_close(ours, theirs, 1e-5)

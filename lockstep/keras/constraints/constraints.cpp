@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
 #include "lockstep/keras/backend.h"
 #include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/ops/functions.h"
@@ -114,6 +117,41 @@ class UnitNormConstraint : public Constraint {
   UnitNormOptions options_;
 };
 
+struct RadialOptions {};
+template <typename V>
+void fields(V& v, RadialOptions&) {
+  v.dropped("name");
+}
+
+// Of Keras 2: elements of a square kernel (n, n, channels, filters) at the same distance from the middle are equal. As
+// there, the innermost ring has the element before the middle on the diagonal, and in a kernel of odd size each further
+// one that of the ring within it.
+class RadialConstraint : public Constraint {
+ public:
+  std::string class_name() const override { return "RadialConstraint"; }
+  Tensor operator()(const Tensor& w) const override {
+    const std::int64_t n = w.rank() == 4 ? w.dim(0) : 0;
+    if (n < 2 || w.dim(1) != n) {
+      throw_invalid_argument(fmt::format(
+          "RadialConstraint: found a weight of shape {}, expected (n, n, channels, filters) with n at least 2",
+          w.shape().to_string()));
+    }
+    const std::int64_t middle = n / 2, odd = n % 2;
+    const auto ring = [&](std::int64_t i) { return i < middle ? middle - (odd ? 0 : 1) - i : i - middle; };
+    std::vector<std::int64_t> places;
+    for (std::int64_t y = 0; y < n; ++y) {
+      for (std::int64_t x = 0; x < n; ++x) {
+        const std::int64_t distance = std::max(ring(y), ring(x));
+        const std::int64_t on_diagonal = distance == 0 ? middle - 1 : middle + distance - odd;
+        places.push_back(on_diagonal * (n + 1));
+      }
+    }
+    const Tensor rows = ops::reshape(w, {n * n, -1});
+    return ops::reshape(ops::gather(rows, Tensor::from_vector(places), 0), w.shape());
+  }
+  Json get_config() const override { return Json::object(); }
+};
+
 }  // namespace
 
 ConstraintPtr MaxNorm(double max_value, Axes axis) {
@@ -132,6 +170,7 @@ const keras::ClassFamily<Constraint>& classes() {
     t->add<MinMaxNormOptions>("MinMaxNorm", {},
                               [](MinMaxNormOptions o) { return MinMaxNorm(o.min_value, o.max_value, o.rate, o.axis); });
     t->add<NonNegOptions>("NonNeg", {"nonneg"}, [](NonNegOptions) { return NonNeg(); });
+    t->add<RadialOptions>("RadialConstraint", {}, [](RadialOptions) { return std::make_shared<RadialConstraint>(); });
     t->add<UnitNormOptions>("UnitNorm", {"unitnorm"}, [](UnitNormOptions o) { return UnitNorm(o.axis); });
     return t;
   }();

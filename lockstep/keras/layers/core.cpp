@@ -130,9 +130,9 @@ EinsumShapes analyze_einsum(const std::string& who, std::string equation, const 
   Ints sizes = full_output;
   std::string named = out_letters;
   if (left_dots) {
-    // "...x" : output_shape names the letters (from the right).
+    // "...x": output_shape begins with the letters; Keras does not use entries behind them.
     if (sizes.size() < named.size()) bad("output_shape has too few entries");
-    sizes.erase(sizes.begin(), sizes.end() - static_cast<std::ptrdiff_t>(named.size()));
+    sizes.resize(named.size());
   } else {
     sizes.insert(sizes.begin(), kUnknownDim);
     if (sizes.size() < named.size()) bad("output_shape has too few entries");
