@@ -236,7 +236,7 @@ at::Tensor without_low_bits(const at::Tensor& x, int bits) {
 at::Tensor cast_to(const at::Tensor& x, at::ScalarType to, bool truncate) {
   const at::ScalarType from = x.scalar_type();
   if (from == to) return x;
-  if (at::isComplexType(from) && at::isIntegralType(to, false)) return float_to_int(at::real(x), to);  // no packets
+  if (from == at::kComplexFloat && at::isIntegralType(to, false)) return float_to_int(at::real(x), to);  // no packets
   if (at::isComplexType(from) && !at::isComplexType(to)) return cast_to(at::real(x), to, truncate);
   if (to == at::kBool) return widen(x).ne(0);
   if (at::isFloatingType(from) && at::isIntegralType(to, false)) return float_to_int_in_packets(x, to);

@@ -26,9 +26,10 @@ HueRange hue_range(const at::Tensor& x) {
   out.high = at::maximum(at::maximum(r, g), b);
   out.low = at::minimum(at::minimum(r, g), b);
   const at::Tensor range = out.high - out.low, flat = range <= 0;
-  const at::Tensor norm = 1 / (6 * at::where(flat, at::ones({}, x.options()), range));
+  const auto sixths = [&](int n) { return at::full({}, n / 6.0, x.options()); };  // rounded to the type
+  const at::Tensor norm = (1 / at::where(flat, at::ones({}, x.options()), range)) * sixths(1);
   const at::Tensor hue = at::where(r == out.high, norm * (g - b),
-                                   at::where(g == out.high, norm * (b - r) + 2.0 / 6, norm * (r - g) + 4.0 / 6));
+                                   at::where(g == out.high, norm * (b - r) + sixths(2), norm * (r - g) + sixths(4)));
   const at::Tensor zero = at::zeros({}, x.options());
   out.hue = at::where(flat, zero, at::where(hue < 0, hue + 1, hue));
   return out;
@@ -83,11 +84,10 @@ at::Tensor to_hsv_gradient(const at::Tensor& x, const at::Tensor& dy) {
 }
 
 Tensors rgb_to_hsv(const Call& call) {
-  const at::Tensor x = color_input(call);
-  const Tensor y = with_adjoint(wrap(x), wrap(to_hsv(x.detach())), [held = x.detach()](const Tensor& dy) {
-    return wrap(to_hsv_gradient(held, dense(dy)));
-  });
-  return color_output(call, dense(y));
+  const at::Tensor held = color_input(call).detach(), &x = in(call, 0);
+  return {with_adjoint(call.input(0), wrap(to_hsv(x.detach())), [held, type = x.scalar_type()](const Tensor& dy) {
+    return wrap(to_hsv_gradient(held, dense(dy).to(held.scalar_type())).to(type));
+  })};
 }
 
 at::Tensor to_rgb(const at::Tensor& x) {
@@ -238,7 +238,10 @@ Tensors dilation(const Call& call) {
 
 void register_image_patches(Table& table) {
   table.add("RGBToHSV", same_shape, rgb_to_hsv);
-  table.add("HSVToRGB", same_shape, [](const Call& call) { return color_output(call, to_rgb(color_input(call))); });
+  table.add("HSVToRGB", same_shape, [](const Call& call) {
+    check_colors(in(call, 0));
+    return one(to_rgb(in(call, 0)));  // each step is rounded to the type of the images, as in TensorFlow
+  });
   table.add("AdjustHue", same_shape, adjust_hue);
   table.add("AdjustSaturation", same_shape, adjust_saturation);
   table.add("AdjustContrast", same_shape, adjust_contrast_v1);

@@ -5,6 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/rows_internal.h"
 #include "lockstep/ops/slice_gradients_internal.h"
@@ -318,6 +319,22 @@ Tensors gather_nd(const Call& call) {
   return one(
       (ignore ? at::where((rows < 0).unsqueeze(1), at::zeros({}, picked.options()), picked) : picked).reshape(out));
 }
+// The extrema of x and of the values for its rows; those that equal one share its gradient.
+at::Tensor with_extrema(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& values, bool highest) {
+  if (!is_float(x) || !at::isnan(x.detach()).any().logical_or(at::isnan(values.detach()).any()).item<bool>())
+    return x.scatter_reduce(0, rows.unsqueeze(1).expand_as(values), values, highest ? "amax" : "amin");
+  const at::Tensor y = extrema_in_order(values.detach(), rows, x.detach(), highest,
+                                        Ints(static_cast<std::size_t>(x.size(0)), x.size(1)));
+  const auto gradient = [rows](const Tensors& dys, const Tensors& captured) {
+    const at::Tensor &y = dense(captured[2]), &dy = dense(dys[0]);
+    const at::Tensor of_x = (dense(captured[0]) == y).to(dy.scalar_type());
+    const at::Tensor of_values = (dense(captured[1]) == y.index_select(0, rows)).to(dy.scalar_type());
+    const at::Tensor count = of_x.index_add(0, rows, of_values);
+    return Tensors{wrap(dy * of_x / count), wrap((dy / count).index_select(0, rows) * of_values)};
+  };
+  const Tensors inputs = {wrap(x), wrap(values)};
+  return dense(with_gradients(inputs, {wrap(y)}, {inputs[0], inputs[1], wrap(y)}, gradient)[0]);
+}
 
 // ---- Scatter -------------------------------------------------------------------------------------------
 enum class Update { kAssign, kAdd, kSub, kMax, kMin };
@@ -343,10 +360,8 @@ at::Tensor scatter_rows(const at::Tensor& base, const at::Tensor& indices, const
   switch (how) {
     case Update::kAdd: return add_rows(flat, rows, values).view(base.sizes());
     case Update::kSub: return add_rows(flat, rows, values, true).view(base.sizes());
-    case Update::kMax:
-      return flat.scatter_reduce(0, rows.unsqueeze(1).expand_as(values), values, "amax").view(base.sizes());
-    case Update::kMin:
-      return flat.scatter_reduce(0, rows.unsqueeze(1).expand_as(values), values, "amin").view(base.sizes());
+    case Update::kMax: return with_extrema(flat, rows, values, true).view(base.sizes());
+    case Update::kMin: return with_extrema(flat, rows, values, false).view(base.sizes());
     case Update::kAssign: break;
   }
   // The last of repeated rows wins: keep only that one.

@@ -182,7 +182,9 @@ Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t count) {
 Tensors from_tensor(const Call& call) {
   Shape shape(Ints(call.input(0).shape().dims().begin() + std::min(1, call.input(0).rank()),
                    call.input(0).shape().dims().end()));
-  return {Tensor::list(rows_of(call.input(0)), merge_shapes(spec(call, 1), shape), call.input(0).dtype())};
+  const Shape given = spec(call, 1);
+  merge_shapes(given, shape);
+  return {Tensor::list(rows_of(call.input(0)), given, call.input(0).dtype())};
 }
 Tensors scatter_into_existing(const Call& call) {
   const Tensor& list = list_in(call, 0);
@@ -248,7 +250,7 @@ Tensors element_shape(const Call& call) {
 }
 Tensors concat(const Call& call) {
   const Tensor& list = list_in(call, 0);
-  std::vector<at::Tensor> values;
+  Tensors values;
   Ints lengths;
   const bool v2 = call.num_inputs() > 1;
   const Ints leading = v2 ? ints_in(call, 2) : Ints{};
@@ -263,7 +265,7 @@ Tensors concat(const Call& call) {
     }
     if (item.rank() == 0) throw_invalid_argument("scalars cannot be concatenated");
     lengths.push_back(item.dim(0));
-    values.push_back(dense(item));
+    values.push_back(std::move(item));
   }
   Tensor out;
   if (values.empty()) {
@@ -271,7 +273,7 @@ Tensors concat(const Call& call) {
     if (shape.known_rank() && shape.rank() > 0) shape[0] = 0;
     out = zeros_of(shape, dtype_attr(call));
   } else {
-    out = wrap(at::cat(values));
+    out = concat_rows(values);
   }
   return {out, Tensor::from_vector(lengths)};
 }

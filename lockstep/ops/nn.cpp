@@ -199,7 +199,7 @@ Tensors batch_norm(const Call& call) {
       batch_variance = in(call, 4) * (1 - factor) + batch_variance * factor;
     }
   } else {
-    mean = in(call, 3), variance = in(call, 4);
+    mean = in(call, 3).detach(), variance = in(call, 4).detach();  // TensorFlow gives them no gradient
     y = (x - along(mean, axis, rank)) * along(at::rsqrt(variance + epsilon) * scale, axis, rank) +
         along(offset, axis, rank);
     batch_mean = reserve_mean = mean, batch_variance = reserve_variance = variance;

@@ -311,7 +311,13 @@ Tensors nth_element(const Call& call) {
   if (n < 0 || n >= x.size(-1))
     throw_invalid_argument(fmt::format("n is {}, the last axis has {} elements", n, x.size(-1)));
   const std::int64_t k = call.attr<bool>("reverse") ? x.size(-1) - n : n + 1;
-  return one(from_ordered(std::get<0>(at::kthvalue(ordered(x), k, -1)), x.scalar_type()));
+  const Tensor y = wrap(from_ordered(std::get<0>(at::kthvalue(ordered(x.detach()), k, -1)), x.scalar_type()));
+  // All elements that equal the chosen one share its gradient.
+  const auto adjoint = [chosen = is_float(x) ? x.detach() == dense(y).unsqueeze(-1) : at::Tensor()](const Tensor& dy) {
+    const at::Tensor places = chosen.to(dense(dy).scalar_type());
+    return wrap(places * dense(dy).unsqueeze(-1) / places.sum(-1, true));
+  };
+  return {with_adjoint(call.input(0), y, adjoint)};
 }
 
 Tensors reverse_by_flags(const Call& call) {

@@ -208,21 +208,6 @@ at::Tensor with_gradient_of(const at::Tensor& images, const at::Tensor& y, const
   return dense(with_adjoint(wrap(images), wrap(y), adjoint));
 }
 
-// Any type and rank: padded with the lowest value; NaN, as the lowest value, never wins.
-at::Tensor general_max(const at::Tensor& x, const Window& w) {
-  const auto type = x.scalar_type();
-  const auto as = type == at::kFloat || type == at::kDouble ? type : (is_float(x) ? at::kFloat : at::kDouble);
-  at::Tensor images = to_channels_first(x.to(as), w.channels_first);
-  const double lowest =
-      type == at::kDouble ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
-  images = at::where(images > lowest, images, at::full({}, lowest, images.options()));
-  const at::Tensor padded = at::constant_pad_nd(images, pad_list(w), lowest);
-  at::Tensor y = w.spatial == 2 ? at::max_pool2d(padded, w.size, w.strides) : at::max_pool3d(padded, w.size, w.strides);
-  if (w.spatial == 3 && is_recorded(images))
-    y = with_gradient_of(at::constant_pad_nd(images, pad_list(at_first_cells(w)), lowest), y, w);
-  return narrow_to(from_channels_first(y, w.channels_first), type);
-}
-
 // The largest value of each window and its index, of NHWC images of any type. As TensorFlow: cells are visited in
 // order, the first one inside the image starts, a larger one replaces it; so NaN stays where it starts and else never
 // wins.
@@ -257,6 +242,31 @@ Largest largest_cells(const at::Tensor& x, const Window& w) {
   const at::Tensor index = cell * channels + at::arange(channels, at::kLong);
   const at::Tensor chosen = key.reshape({n, -1}).gather(1, index.reshape({n, -1})).view(index.sizes());
   return {from_ordered(chosen, x.scalar_type()), index};
+}
+
+// Any type and rank: padded with the lowest value; NaN, as the lowest value, never wins.
+at::Tensor general_max(const at::Tensor& x, const Window& w) {
+  const auto type = x.scalar_type();
+  const auto as = type == at::kFloat || type == at::kDouble ? type : (is_float(x) ? at::kFloat : at::kDouble);
+  at::Tensor images = to_channels_first(x.to(as), w.channels_first);
+  const double lowest = type == at::kDouble     ? std::numeric_limits<double>::lowest()
+                        : type == at::kHalf     ? static_cast<double>(std::numeric_limits<c10::Half>::lowest())
+                        : type == at::kBFloat16 ? static_cast<double>(std::numeric_limits<c10::BFloat16>::lowest())
+                                                : std::numeric_limits<float>::lowest();
+  images = at::where(images > lowest, images, at::full({}, lowest, images.options()));
+  const at::Tensor padded = at::constant_pad_nd(images, pad_list(w), lowest);
+  at::Tensor y = w.spatial == 2 ? at::max_pool2d(padded, w.size, w.strides) : at::max_pool3d(padded, w.size, w.strides);
+  if (w.spatial == 3 && is_recorded(images))
+    y = with_gradient_of(at::constant_pad_nd(images, pad_list(at_first_cells(w)), lowest), y, w);
+  y = narrow_to(from_channels_first(y, w.channels_first), type);
+  if (w.spatial == 3 || w.channels_first || !is_recorded(x) || (x.detach() > lowest).all().item<bool>()) return y;
+  // What is no number, or not above the lowest, may be the first cell, which then has the gradient.
+  const auto adjoint = [index = largest_cells(x.detach(), w).index, sizes = x.sizes().vec()](const Tensor& dy) {
+    const std::int64_t n = sizes[0];
+    const at::Tensor none = at::zeros({n, sizes[1] * sizes[2] * sizes[3]}, dense(dy).options());
+    return wrap(none.scatter_add(1, index.reshape({n, -1}), dense(dy).reshape({n, -1})).view(sizes));
+  };
+  return dense(with_adjoint(wrap(x), wrap(y.detach()), adjoint));
 }
 
 // Float32 volumes [n, depth, height, width, channels]: within each image of the depth, then along the depth.

@@ -267,6 +267,11 @@ Tensors gathered_segments_grad(const Call& call, Scale scale, bool compact) {
   const Ints ids = segment_ids(call);
   const std::int64_t count = int_in(call, 3);
   if (count < 0) throw_invalid_argument("the first extent of the result must not be negative");
+  if (count == 0 && !compact) {  // TensorFlow does not look at the indices then
+    Ints none = gradient.sizes().vec();
+    none.at(0) = 0;
+    return one(at::zeros(none, gradient.options()));
+  }
   check_rows(rows, count);
   check_rows(ids, gradient.size(0));
   at::Tensor taken = as_summed(gradient).index_select(0, int64_tensor(ids));

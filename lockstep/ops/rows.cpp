@@ -1,3 +1,5 @@
+#include <ATen/Dispatch.h>
+
 #include "lockstep/ops/rows_internal.h"
 
 #include <algorithm>
@@ -61,6 +63,28 @@ Tensor take_rows(const Tensor& x, const Ints& rows) {
     out.insert(out.end(), first, first + width);
   }
   return Tensor::strings(std::move(out), shape);
+}
+
+at::Tensor extrema_in_order(const at::Tensor& rows, const at::Tensor& index, const at::Tensor& start, bool highest,
+                            const Ints& strict) {
+  at::Tensor out = start.clone();
+  const at::Tensor from = rows.contiguous(), places = index.contiguous();
+  const std::int64_t n = rows.size(0), columns = n == 0 ? 0 : rows.numel() / n;
+  const std::int64_t* const ids = places.const_data_ptr<std::int64_t>();
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, rows.scalar_type(), "extrema", [&] {
+    const scalar_t* value = from.const_data_ptr<scalar_t>();
+    scalar_t* const to = out.mutable_data_ptr<scalar_t>();
+    for (std::int64_t row = 0; row < n; ++row) {
+      const std::int64_t kept = strict[static_cast<std::size_t>(ids[row])];
+      scalar_t* best = to + ids[row] * columns;
+      for (std::int64_t column = 0; column < columns; ++column, ++value, ++best) {
+        const bool exceeds = highest ? *value > *best : *value < *best,
+                   exceeded = highest ? *value < *best : *value > *best;
+        if (column < kept ? exceeds : !exceeded) *best = *value;
+      }
+    }
+  });
+  return out;
 }
 
 at::Tensor add_rows(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& values, bool subtract) {

@@ -30,6 +30,12 @@ Tensor concat_rows(const Tensors& parts);
 // part of a complex number with an infinite part.
 at::Tensor add_rows(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& values, bool subtract = false);
 
+// The extrema of `start` and of the floating-point rows that belong to its rows `index`, taken one after the other with
+// what TensorFlow makes of NaN: in the first `strict[i]` columns of row i an element replaces only what it exceeds, in
+// the others all that does not exceed it.
+at::Tensor extrema_in_order(const at::Tensor& rows, const at::Tensor& index, const at::Tensor& start, bool highest,
+                            const Ints& strict);
+
 // A sparse tensor as its three inputs give it: `count` rows of `rank` coordinates, each inside of the shape.
 struct Sparse {
   Ints indices, shape;

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <ATen/Dispatch.h>
-
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/given_gradients_internal.h"
@@ -26,23 +24,13 @@ at::Tensor extremum_of_nothing(const at::Tensor& like, bool highest) {
   return dense(call1(highest ? "Max" : "Min", {wrap(at::empty({0}, like.options())), Tensor::scalar<std::int32_t>(0)}));
 }
 
-// As TensorFlow takes one row after the other: NaN stays until the next row.
-at::Tensor chosen_in_order(const at::Tensor& rows, const at::Tensor& index, const at::Tensor& start, bool highest) {
-  at::Tensor out = start.clone();
-  const at::Tensor from = rows.contiguous();
-  const std::int64_t n = rows.size(0), columns = n == 0 ? 0 : rows.numel() / n;
-  const std::int64_t* const ids = index.const_data_ptr<std::int64_t>();
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, rows.scalar_type(), "Segment", [&] {
-    const scalar_t* value = from.const_data_ptr<scalar_t>();
-    scalar_t* const to = out.mutable_data_ptr<scalar_t>();
-    for (std::int64_t row = 0; row < n; ++row) {
-      scalar_t* best = to + ids[row] * columns;
-      for (std::int64_t column = 0; column < columns; ++column, ++value, ++best) {
-        if (!(highest ? *value < *best : *best < *value)) *best = *value;
-      }
-    }
-  });
-  return out;
+// How many columns TensorFlow takes at once for the segments of sorted ids; there NaN never wins. A single row is
+// copied.
+Ints columns_at_once(const at::Tensor& rows, const at::Tensor& counts) {
+  const std::int64_t packet = rows.scalar_type() == at::kDouble ? 4 : 8, columns = rows.numel() / rows.size(0);
+  Ints strict = ints_of(counts);
+  for (std::int64_t& count : strict) count = count > 1 ? columns - columns % packet : 0;
+  return strict;
 }
 
 // The extremum of each segment of rows; those that equal it share its gradient. `start` counts if `with_start`.
@@ -53,10 +41,12 @@ at::Tensor chosen(const at::Tensor& rows, const at::Tensor& index, const at::Ten
   const at::Tensor wide = index.view(view).expand_as(rows), plain = rows.detach();
   at::Tensor out;
   if (at::isnan(plain).any().item<bool>()) {
-    const double outside = highest ? -INFINITY : INFINITY;
-    out = chosen_in_order(plain, index.contiguous(), with_start ? start : at::full_like(start, outside), highest);
-    if (!with_start) {
+    if (with_start) {
+      out = extrema_in_order(plain, index, start, highest, Ints(static_cast<std::size_t>(start.size(0)), 0));
+    } else {
       const at::Tensor counts = at::zeros({start.size(0)}, at::kLong).index_add(0, index, at::ones_like(index));
+      out = extrema_in_order(plain, index, at::full_like(start, highest ? -INFINITY : INFINITY), highest,
+                             columns_at_once(plain, counts));
       Ints places(static_cast<std::size_t>(rows.dim()), 1);
       places[0] = start.size(0);
       out = at::where(counts.view(places) == 0, start, out);

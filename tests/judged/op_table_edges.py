@@ -291,6 +291,34 @@ def ranges_of_quantized_sums():
     return out
 
 
+def extrema_of_nan():
+    out, x = {}, np.random.default_rng(9).normal(0, 1, (12, 19))
+    x[np.random.default_rng(10).random(x.shape) < .35] = np.nan
+    for kind in (tf.float32, tf.float64, tf.half, tf.bfloat16):
+        for width in (3, 19):
+            data = tf.cast(x[:, :width], kind)
+            for name in ("Min", "Max"):
+                key = f"{name}_{kind.name}_{width}"
+                out["sorted_" + key] = getattr(R, "Segment" + name)(data=data, segment_ids=[0, 0, 0, 2, 3, 3, 3, 3, 3, 4, 4, 5])
+                out["scattered_" + key] = getattr(R, "TensorScatter" + name)(tensor=data[:5], indices=np.array([4, 1, 1, 0, 2, 4, 1, 0, 0, 0, 1, 2])[:, None], updates=data)
+    return {key: tf.cast(value, tf.float64) for key, value in out.items()}
+
+
+def colors_in_short_types():
+    x = np.random.default_rng(11).random((60, 3))
+    return {f"{name}_{kind.name}": tf.cast(getattr(R, name)(images=tf.cast(x, kind)), tf.float32) for name in ("HSVToRGB", "RGBToHSV") for kind in (tf.half, tf.bfloat16)}
+
+
+def shapes_of_list_elements():
+    x = np.ones((2, 3, 4), "f")
+    out = {f"of_{i}": R.TensorListElementShape(input_handle=R.TensorListFromTensor(tensor=x, element_shape=shape), shape_type=tf.int32)
+           for i, shape in enumerate((-1, [-1, -1], [3, -1], [3, 4]))}
+    words = R.TensorListFromTensor(tensor=[["a", "b"], ["c", ""]], element_shape=[2])
+    return out | parts("words", R.TensorListConcatV2(input_handle=words, element_shape=[-1], leading_dims=tf.constant([], tf.int64), element_dtype=tf.string)) | {
+        f"no_rows_{name}": getattr(R, f"SparseSegment{name}Grad")(grad=x[0], indices=[0, 0], segment_ids=[0, 1], output_dim0=0) for name in ("Sum", "Mean", "SqrtN")} | {
+        f"parts_{kind.name}": R.Cast(x=tf.constant(np.linspace(-60, 60, 35) * (1 + 1j)), DstT=kind) for kind in (tf.uint8, tf.uint16, tf.int8)}
+
+
 def evenly_spread():
     out = {f"sobol_{axes}": R.SobolSample(dim=axes, num_results=count, skip=skip) for axes, count, skip in ((1, 5, 0), (3, 7, 1), (40, 9, 13))}
     for most in (0, 9, 70000, 2**31 - 1):
@@ -330,4 +358,4 @@ def maps_of_tensors():
 
 GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
                                           summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
-                                          ranges_of_quantized_sums, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors)}
+                                          ranges_of_quantized_sums, extrema_of_nan, colors_in_short_types, shapes_of_list_elements, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors)}

@@ -62,6 +62,14 @@ CASES = {
     "levels_of_an_empty_range": (lambda x, low, high: R.FakeQuantWithMinMaxVars(inputs=x, min=low, max=high), EDGES, np.float32(1), np.float32(-.5)),
     **{f"{name}_of_nan": (lambda x, name=name: getattr(R, name)(data=x, segment_ids=[0, 0, 1, 1, 1, 2, 2, 2], **({"num_segments": 4} if name[0] == "U" else {})), EDGES[[0, 7, 3, 3, 2, 1, 6, 5]])
        for name in ("SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin")},
+    "nth": (lambda x: R.NthElement(input=x, n=2), np.round(IMAGE[0])), "nth_reversed": (lambda x: R.NthElement(input=x, n=1, reverse=True), np.round(IMAGE[1])),
+    **{f"scattered_{name}_of_nan": (lambda x, y, name=name: getattr(R, "TensorScatter" + name)(tensor=x, indices=[[7], [1], [2], [7], [4], [4], [1], [0]], updates=y),
+                                    EDGES, EDGES[[7, 4, 7, 2, 3, 7, 4, 0]]) for name in ("Max", "Min")},
+    **{f"largest_of_nan_{kind.name}_{window}": (lambda x, kind=kind, window=window: tf.cast(R.MaxPool(
+        input=tf.cast(x, kind), ksize=[1, window, 2, 1], strides=[1, 2, 2, 1], padding="SAME"), tf.float32), np.tile(np.append(EDGES, -np.inf), (1, 5, 7, 2)).reshape(1, 5, 7, 18).astype("f"))
+       for kind in (tf.float32, tf.float64, tf.half) for window in (1, 3)},
+    "fixed_moments": (lambda x, m: R.FusedBatchNormV3(x=x, scale=[1., .5, -2], offset=[0., 1, 2], mean=m, variance=tf.square(m) + 1, is_training=False).y + R.FusedBatchNorm(
+        x=x, scale=[1., .5, -2], offset=[0., 1, 2], mean=m, variance=m * m, is_training=False).y, IMAGE, np.array([.3, -.4, 2], "f")),
     "unsorted_infinity": (lambda x: R.UnsortedSegmentMax(data=x, segment_ids=[0, 0, 1, 1], num_segments=3), np.array([-np.inf, -np.inf, 1, np.inf], "f")),
     "top_of_nan": (lambda x: R.TopKV2(input=x, k=5).values, EDGES), "top_without_order": (lambda x: R.TopKV2(input=x, k=4, sorted=False).values * [1., 2., 3., 4.], RNG.normal(0, 1, (3, 9)).astype("f")),
     "logarithms": (lambda x: R.CumulativeLogsumexp(x=x, axis=0, reverse=True), np.array([-np.inf, 1, 2, -np.inf, 60, 3, 5, 1, 8, 2, 1], "f")),
