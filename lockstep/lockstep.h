@@ -31,6 +31,7 @@
 #include "lockstep/keras/sampled_losses.h"
 #include "lockstep/keras/skipgrams.h"
 #include "lockstep/keras/utils.h"
+#include "lockstep/ops/examples.h"
 #include "lockstep/ops/nn_functions.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/ops/spectral_functions.h"

@@ -62,7 +62,7 @@ TEST(Sum, AnIdleRankAddsZeros) {
   });
 }
 
-IndexedSlices rows_of_rank(int rank) {
+RowSlices rows_of_rank(int rank) {
   return {Tensor::from_vector<std::int64_t>({rank, 3}), floats({static_cast<float>(rank), 10})};
 }
 

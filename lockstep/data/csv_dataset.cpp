@@ -13,8 +13,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/files_internal.h"
-#include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/image_functions.h"
 
 namespace lockstep::data::experimental {
 namespace {
@@ -33,13 +33,13 @@ struct Columns {
   std::vector<std::int64_t> selected;  // empty: all
 
   Tensors decode(const Tensor& records) const {
-    Tensors inputs = {records};
-    for (const CsvDefault& each : defaults) inputs.push_back(ops::reshape(each.value(), {-1}));
-    return ops::call("DecodeCSV", inputs,
-                     {{"field_delim", field_delim},
-                      {"use_quote_delim", use_quote_delim},
-                      {"na_value", na_value},
-                      {"select_cols", selected}});
+    Tensors record_defaults;
+    for (const CsvDefault& each : defaults) record_defaults.push_back(each.value());
+    return io::decode_csv(records, record_defaults,
+                          {.field_delim = field_delim,
+                           .use_quote_delim = use_quote_delim,
+                           .na_value = na_value,
+                           .select_cols = selected});
   }
 };
 

@@ -120,14 +120,13 @@ Dataset Dataset::random(const RandomOptions& options) {
 }
 Dataset Dataset::counter(std::int64_t start, std::int64_t step) {
   if (step == 0) return from_tensors(Tensor::scalar(start)).repeat();
-  const auto last = step > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
-  return range(start, last, step);
+  // As far as the distance from the start is an int64.
+  using Int = std::numeric_limits<std::int64_t>;
+  return range(
+      start,
+      step > 0 ? Int::max() + std::min<std::int64_t>(start, 0) : Int::min() + 1 + std::max<std::int64_t>(start, 0),
+      step);
 }
-Element Dataset::scalar_of(Number number) {
-  return number.is_integer() ? Tensor({number.integer()}, DType::kInt32)[0]
-                             : Tensor::scalar(number.value(), DType::kFloat32);
-}
-
 Element Dataset::get_single_element() const {
   DatasetIterator iterator = make_iterator();
   std::optional<Element> element = iterator.next();

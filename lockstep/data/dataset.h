@@ -75,22 +75,26 @@ class DatasetIterator {
   std::unique_ptr<NodeIterator> iterator_;
 };
 
-class LoopElement;
+template <typename E>
+class LoopElementOf;
+using LoopElement = LoopElementOf<Element>;
 
 }  // namespace lockstep::data
 
 // It is copied as the element that it is.
-template <>
-inline constexpr bool lockstep::internal::kIsNested<lockstep::data::LoopElement> = true;
+template <typename E>
+inline constexpr bool lockstep::internal::kIsNested<lockstep::data::LoopElementOf<E>> = true;
 
 namespace lockstep::data {
 
-// An element in a loop: also for (const Tensor& x : dataset), which refers to the element's tensor. `volatile` makes
-// the conversion worse than that to a value where both are possible.
-class LoopElement : public Element {
+// An element in a loop: also for (const Tensor& x : dataset), which refers to the element's tensor. The conversion to a
+// value is hidden, since with both, tensors.push_back(element) would be ambiguous.
+template <typename E>
+class LoopElementOf : public E {
  public:
-  LoopElement(Element element) : Element(std::move(element)) {}
-  operator const Tensor&() const volatile& { return const_cast<const LoopElement&>(*this).leaf(); }
+  LoopElementOf(E element) : E(std::move(element)) {}
+  operator const Tensor&() const { return this->leaf(); }
+  operator Tensor() const requires(sizeof(E) == 0);
 };
 
 // For `for (const Element& element : dataset)`.
@@ -133,6 +137,15 @@ class DatasetInputIterator {
   DatasetInputIterator begin() const { return *this; }
   DatasetInputIterator end() const { return {}; }
   // Python's next(iterator). Throws OutOfRange at the end.
+  // The next element, if there is one: next.has_value(), next.get_value().
+  struct OptionalElement : std::optional<Element> {
+    using optional::optional;
+    const Element& get_value() const { return value(); }
+  };
+  OptionalElement get_next_as_optional() {
+    if (at_end()) return {};
+    return OptionalElement(next(*this));
+  }
   friend Element next(DatasetInputIterator& iterator) { return *iterator++; }
   friend Element next(DatasetInputIterator&& iterator) { return *iterator++; }  // next(iter(dataset))
   // What checkpoints save and restore: its position is behind the last element that was read.
@@ -190,6 +203,9 @@ class Dataset {
   static Dataset from_tensor_slices(const Element& tensors);
   // Of numbers or texts: from_tensor_slices({8, 3, 0}).
   static Dataset from_tensors(std::initializer_list<Values> values) { return from_tensors(Tensor(values)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  static Dataset from_tensors(T number) { return from_tensors(Element(Tensor(number))); }
   static Dataset from_tensor_slices(std::initializer_list<Values> values) { return from_tensor_slices(Tensor(values)); }
   // Of vectors of numbers or texts: from_tensor_slices(files), from_tensor_slices({sources, targets}).
   template <typename T>
@@ -205,10 +221,14 @@ class Dataset {
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
   static Dataset range(std::int64_t stop) { return range(0, stop, 1); }
   static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
-  // Calls `make` for each iteration; the function that it returns produces elements until it returns nullopt. The
-  // cardinality is unknown.
+  // Calls `make` for each iteration; the function that it returns produces elements until it returns nullopt. Or `make`
+  // returns the elements in a container. The cardinality is unknown.
   using Generator = std::function<std::optional<Element>()>;
-  static Dataset from_generator(std::function<Generator()> make, ElementSpec spec);
+  class GeneratorMaker;
+  struct GeneratorOptions;
+  template <int = 0>  // as GCC would take {.output_signature = …} for a list
+  static Dataset from_generator(GeneratorMaker make, ElementSpec spec);
+  static Dataset from_generator(GeneratorMaker make, const GeneratorOptions& options);
   static Dataset zip(const std::vector<Dataset>& datasets);  // tuples; ends with the shortest
   static Dataset zip(const Dataset& a, const Dataset& b) { return zip(std::vector<Dataset>{a, b}); }
   // Takes from datasets[choice] for each int64 scalar of `choices`. Ends when the chosen one is empty, or
@@ -221,6 +241,7 @@ class Dataset {
   static Dataset random(const RandomOptions& options = {});
   // start, start + step, … without end.
   static Dataset counter(std::int64_t start = 0, std::int64_t step = 1);
+  static Dataset counter(const CounterOptions& o) { return counter(o.start, o.step); }
   // The elements that save() wrote; TensorFlow's too, if they were written in one shard. Throws NotFound, DataLoss.
   static Dataset load(const std::string& path);
 
@@ -272,6 +293,7 @@ class Dataset {
   Dataset take(std::int64_t count) const;         // negative: all
   Dataset skip(std::int64_t count) const;         // negative: all
   Dataset shard(std::int64_t num_shards, std::int64_t index) const;
+  Dataset shard(const ShardOptions& o) const { return shard(o.num_shards, o.index); }
   // Keeps the elements of the first complete pass in memory, or in the files NAME.index and NAME.data-… as TensorFlow
   // does. Where these files are there already, the elements are read from them.
   Dataset cache(const std::string& filename = {}) const;
@@ -302,20 +324,14 @@ class Dataset {
                   "Dataset.scan(initial_state, fn): fn must take the state and an element, (const Tensor& state, const "
                   "Tensor& x), and return the new state and the output as a pair");
     require_function(fn, "Dataset.scan");
-    return scan_elements(initial_state, [fn = std::move(fn)](const Element& state, const Element& element) mutable {
-      auto out = fn(state, element);
-      if constexpr (std::is_convertible_v<decltype(out), Element>) {
-        auto parts = Element(out).template parts<2>();
-        return std::pair<Element, Element>(std::move(parts[0]), std::move(parts[1]));
-      } else {
-        return std::pair<Element, Element>(Element(std::get<0>(out)), Element(std::get<1>(out)));
-      }
-    });
+    return scan_elements(initial_state, scan_function(std::move(fn)));
   }
-  template <typename Fn>
-  Dataset scan(Number initial_state, Fn fn) const {
-    return scan(scalar_of(initial_state), std::move(fn));
-  }
+  template <typename T, typename Fn>
+  requires std::is_arithmetic_v<T> Dataset scan(T initial_state, Fn fn)
+  const { return scan(Element(Tensor(initial_state)), std::move(fn)); }
+  // All arguments by name: scan({.initial_state = 0, .scan_func = …}).
+  struct ScanArguments;
+  Dataset scan(const ScanArguments& o) const;
   // Groups elements of equal key, an int64 that key_func gives of an element, until there are window_size of them, and
   // gives the elements of reduce_func(key, dataset of the group). What is left at the end follows by increasing keys.
   template <typename Key, typename Reduce>
@@ -325,17 +341,11 @@ class Dataset {
                   "Dataset.group_by_window(key_func, reduce_func, options): reduce_func must take the key and the "
                   "group, (std::int64_t key, const Dataset& group), and return a dataset");
     require_function(reduce_func, "Dataset.group_by_window");
-    return group_elements(
-        key_function(std::move(key_func)),
-        [reduce = std::move(reduce_func)](std::int64_t key, const Dataset& group) mutable -> Dataset {
-          if constexpr (std::is_invocable_r_v<Dataset, Reduce&, std::int64_t, const Dataset&>) {
-            return reduce(key, group);
-          } else {
-            return reduce(Tensor::scalar(key), group);
-          }
-        },
-        options);
+    return group_elements(key_function(std::move(key_func)), group_function(std::move(reduce_func)), options);
   }
+  // All arguments by name: group_by_window({.key_func = …, .reduce_func = …, .window_size = 2}).
+  struct GroupByWindowArguments;
+  Dataset group_by_window(const GroupByWindowArguments& o) const;
   // Batches of elements of similar length: of lengths below bucket_boundaries[0], below bucket_boundaries[1], … and of
   // the rest, bucket_batch_sizes[i] elements each, padded to the longest of the batch.
   template <typename Length>
@@ -345,6 +355,8 @@ class Dataset {
     return bucket_elements(key_function(std::move(element_length_func)), bucket_boundaries, bucket_batch_sizes,
                            options);
   }
+  struct BucketArguments;
+  Dataset bucket_by_sequence_length(const BucketArguments& o) const;
   template <typename Fn>
   Dataset flat_map(Fn fn) const {
     return interleave_elements(internal::element_function<Dataset>(std::move(fn)), 1, 1);
@@ -374,11 +386,10 @@ class Dataset {
     for (const Element& element : *this) state = fn(std::as_const(state), element);
     return state;
   }
-  // A number counts as a scalar, int32 of a whole one, else float32.
-  template <typename Fn>
-  Element reduce(Number initial_state, Fn fn) const {
-    return reduce(scalar_of(initial_state), std::move(fn));
-  }
+  // A number counts as a scalar, int32 (int64 of a std::int64_t) of a whole one, else float32.
+  template <typename T, typename Fn>
+  requires std::is_arithmetic_v<T> Element reduce(T initial_state, Fn fn)
+  const { return reduce(Element(Tensor(initial_state)), std::move(fn)); }
   // Declares the number of elements; iterating throws FailedPrecondition if it differs.
   Dataset assert_cardinality(std::int64_t count) const;
   Dataset with_options(const Options& options) const;
@@ -446,7 +457,29 @@ class Dataset {
   static KeyFunction key_function(Fn fn) {
     return [call = internal::element_function<Whole>(std::move(fn))](const Element& e) { return call(e).value; };
   }
-  static Element scalar_of(Number number);
+  template <typename Fn>
+  static ScanFunction scan_function(Fn fn) {
+    return [fn = std::move(fn)](const Element& state, const Element& element) mutable {
+      auto out = fn(state, element);
+      if constexpr (std::is_convertible_v<decltype(out), Element>) {
+        auto parts = Element(out).template parts<2>();
+        return std::pair<Element, Element>(std::move(parts[0]), std::move(parts[1]));
+      } else {
+        return std::pair<Element, Element>(Element(std::get<0>(out)), Element(std::get<1>(out)));
+      }
+    };
+  }
+  template <typename Reduce>
+  static GroupFunction group_function(Reduce reduce_func) {
+    return [reduce = std::move(reduce_func)](std::int64_t key, const Dataset& group) mutable -> Dataset {
+      if constexpr (std::is_invocable_r_v<Dataset, Reduce&, std::int64_t, const Dataset&>) {
+        return reduce(key, group);
+      } else {
+        return reduce(Tensor::scalar(key), group);
+      }
+    };
+  }
+  static Dataset generated(std::function<Generator()> make, ElementSpec spec);
   template <typename T>
   static Tensor vector_of(const std::vector<T>& values) {
     if constexpr (std::is_same_v<T, std::string>) {
@@ -466,6 +499,115 @@ class Dataset {
 
   std::shared_ptr<const DatasetNode> node_;
 };
+
+struct Dataset::GroupByWindowArguments {
+  class Key {
+   public:
+    template <typename Fn>
+    Key(Fn fn) : function(key_function(std::move(fn))) {}
+    KeyFunction function;
+  };
+  class Reduce {
+   public:
+    template <typename Fn>
+    Reduce(Fn fn) : function(group_function(std::move(fn))) {}
+    GroupFunction function;
+  };
+  FieldNamesOnly names_only = {};
+  Key key_func;
+  Reduce reduce_func;
+  std::optional<std::int64_t> window_size = std::nullopt;
+  std::function<std::int64_t(std::int64_t key)> window_size_func = {};
+};
+inline Dataset Dataset::group_by_window(const GroupByWindowArguments& o) const {
+  return group_elements(o.key_func.function, o.reduce_func.function, {o.window_size, o.window_size_func});
+}
+struct Dataset::ScanArguments {
+  class State : public Element {
+   public:
+    template <typename T>
+    requires(std::is_arithmetic_v<T> || std::is_convertible_v<const T&, Element>) State(const T& state)
+        : Element(of(state)) {}
+
+   private:
+    template <typename T>
+    static Element of(const T& state) {
+      if constexpr (std::is_arithmetic_v<T>) {
+        return Tensor(state);
+      } else {
+        return state;
+      }
+    }
+  };
+  class Function {
+   public:
+    template <typename Fn>
+    Function(Fn fn) : function(scan_function(std::move(fn))) {}
+    ScanFunction function;
+  };
+  FieldNamesOnly names_only = {};
+  State initial_state;
+  Function scan_func;
+};
+inline Dataset Dataset::scan(const ScanArguments& o) const {
+  return scan_elements(o.initial_state, o.scan_func.function);
+}
+struct Dataset::BucketArguments {
+  FieldNamesOnly names_only = {};
+  GroupByWindowArguments::Key element_length_func;
+  std::vector<std::int64_t> bucket_boundaries = {};
+  std::vector<std::int64_t> bucket_batch_sizes = {};
+  PaddedShapes padded_shapes = {};
+  PaddingValue padding_values = 0;
+  bool pad_to_bucket_boundary = false;
+  bool no_padding = false;
+  bool drop_remainder = false;
+};
+inline Dataset Dataset::bucket_by_sequence_length(const BucketArguments& o) const {
+  return bucket_elements(
+      o.element_length_func.function, o.bucket_boundaries, o.bucket_batch_sizes,
+      {{}, o.padded_shapes, o.padding_values, o.pad_to_bucket_boundary, o.no_padding, o.drop_remainder});
+}
+class Dataset::GeneratorMaker {
+ public:
+  template <typename Fn>
+  GeneratorMaker(Fn fn) {
+    if constexpr (std::is_convertible_v<Fn, std::function<Generator()>>) {
+      make_ = std::move(fn);
+    } else {
+      make_ = [fn = std::move(fn)]() mutable {
+        auto items = std::make_shared<std::decay_t<decltype(fn())>>(fn());
+        return Generator([items, next = items->begin()]() mutable -> std::optional<Element> {
+          if (next == items->end()) return std::nullopt;
+          return element(*next++);
+        });
+      };
+    }
+  }
+
+ private:
+  friend class Dataset;
+  template <typename T>
+  static Element element(const T& item) {
+    if constexpr (std::is_convertible_v<const T&, Element>) {
+      return item;
+    } else {
+      return Tensor(item);
+    }
+  }
+  std::function<Generator()> make_;
+};
+struct Dataset::GeneratorOptions {
+  FieldNamesOnly names_only = {};
+  ElementSpec output_signature = {};
+};
+template <int>
+Dataset Dataset::from_generator(GeneratorMaker make, ElementSpec spec) {
+  return generated(std::move(make.make_), std::move(spec));
+}
+inline Dataset Dataset::from_generator(GeneratorMaker make, const GeneratorOptions& options) {
+  return generated(std::move(make.make_), options.output_signature);
+}
 
 // The result of Dataset::window(): each element is a dataset, for (const Dataset& window : windows).
 class Windows {

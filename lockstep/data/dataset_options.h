@@ -42,11 +42,31 @@ struct PaddingValue {
   PaddingValue(const Tensor& scalar) : value(scalar.item<double>()) {}
   double value;
 };
+// Shapes in the element's structure: {None}, {{None}, {}}.
+struct PaddedShapes : std::optional<Nested<Shape>> {
+  PaddedShapes(std::nullopt_t = std::nullopt) {}
+  template <std::convertible_to<Nested<Shape>> S>
+  PaddedShapes(const S& shapes) : optional(Nested<Shape>(shapes)) {}
+  PaddedShapes(std::initializer_list<Nested<Shape>> parts) : optional(Nested<Shape>(parts)) {}
+  // A template, so that {{None}, {None}} are two shapes.
+  template <typename D = Dim>
+  PaddedShapes(std::initializer_list<std::type_identity_t<D>> dims) : optional(Nested<Shape>(Shape(dims))) {}
+};
 struct PaddedBatchOptions {
   FieldNamesOnly names_only = {};
-  std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // in the element's structure
+  PaddedShapes padded_shapes = {};  // in the element's structure
   PaddingValue padding_values = 0;
   bool drop_remainder = false;
+};
+struct CounterOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t start = 0;
+  std::int64_t step = 1;
+};
+struct ShardOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_shards = 1;
+  std::int64_t index = 0;
 };
 struct EnumerateOptions {
   FieldNamesOnly names_only = {};
@@ -84,7 +104,7 @@ struct GroupByWindowOptions {
 };
 struct BucketOptions {
   FieldNamesOnly names_only = {};
-  std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // default: those of element_spec()
+  PaddedShapes padded_shapes = {};  // default: those of element_spec()
   PaddingValue padding_values = 0;
   bool pad_to_bucket_boundary = false;
   bool no_padding = false;

@@ -20,6 +20,10 @@ class TextLineDataset : public Dataset {
       : TextLineDataset(std::vector<std::string>{filename}, compression_type) {}
   explicit TextLineDataset(const char* filename, const std::string& compression_type = "")
       : TextLineDataset(std::string(filename), compression_type) {}
+  explicit TextLineDataset(std::initializer_list<std::string> filenames, const std::string& compression_type = "")
+      : TextLineDataset(std::vector<std::string>(filenames), compression_type) {}
+  explicit TextLineDataset(const Tensor& filenames, const std::string& compression_type = "")
+      : TextLineDataset(filenames.to_vector<std::string>(), compression_type) {}
   explicit TextLineDataset(std::initializer_list<const char*> filenames, const std::string& compression_type = "")
       : TextLineDataset(std::vector<std::string>(filenames.begin(), filenames.end()), compression_type) {}
   // filenames: string scalars.
@@ -40,6 +44,10 @@ class TFRecordDataset : public Dataset {
       : TFRecordDataset(std::vector<std::string>{filename}, compression_type) {}
   explicit TFRecordDataset(const char* filename, const std::string& compression_type = "")
       : TFRecordDataset(std::string(filename), compression_type) {}
+  explicit TFRecordDataset(std::initializer_list<std::string> filenames, const std::string& compression_type = "")
+      : TFRecordDataset(std::vector<std::string>(filenames), compression_type) {}
+  explicit TFRecordDataset(const Tensor& filenames, const std::string& compression_type = "")
+      : TFRecordDataset(filenames.to_vector<std::string>(), compression_type) {}
   explicit TFRecordDataset(std::initializer_list<const char*> filenames, const std::string& compression_type = "")
       : TFRecordDataset(std::vector<std::string>(filenames.begin(), filenames.end()), compression_type) {}
   explicit TFRecordDataset(const Dataset& filenames, const std::string& compression_type = "");

@@ -215,7 +215,7 @@ Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step)
   return Dataset(std::make_shared<RangeNode>(start, stop, step));
 }
 
-Dataset Dataset::from_generator(std::function<Generator()> make, ElementSpec spec) {
+Dataset Dataset::generated(std::function<Generator()> make, ElementSpec spec) {
   require_function(make, "Dataset.from_generator");
   return Dataset(std::make_shared<GeneratorNode>(std::move(make), std::move(spec)));
 }

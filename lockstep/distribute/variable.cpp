@@ -117,6 +117,42 @@ Variable Variable::scatter_nd_add(const Tensor& indices, const Tensor& updates) 
 Variable Variable::scatter_nd_sub(const Tensor& indices, const Tensor& updates) const {
   return assign(ops::tensor_scatter_nd_sub(read(), indices, ops::cast(updates, dtype())));
 }
+Variable Variable::scatter_nd_max(const Tensor& indices, const Tensor& updates) const {
+  return assign(ops::tensor_scatter_nd_max(read(), indices, ops::cast(updates, dtype())));
+}
+Variable Variable::scatter_nd_min(const Tensor& indices, const Tensor& updates) const {
+  return assign(ops::tensor_scatter_nd_min(read(), indices, ops::cast(updates, dtype())));
+}
+
+namespace {
+// The product of the rows of each index, and 1 for others.
+Tensor product_of_rows(const IndexedSlices& rows, const Variable& variable) {
+  const Tensor values = ops::cast(rows.values, variable.dtype());
+  return ops::call1("UnsortedSegmentProd", {values, rows.indices, Tensor::scalar(variable.shape()[0])});
+}
+}  // namespace
+
+Variable Variable::scatter_update(const IndexedSlices& rows) const {
+  return scatter_nd_update(ops::expand_dims(rows.indices, -1), rows.values);
+}
+Variable Variable::scatter_add(const IndexedSlices& rows) const {
+  return scatter_nd_add(ops::expand_dims(rows.indices, -1), rows.values);
+}
+Variable Variable::scatter_sub(const IndexedSlices& rows) const {
+  return scatter_nd_sub(ops::expand_dims(rows.indices, -1), rows.values);
+}
+Variable Variable::scatter_max(const IndexedSlices& rows) const {
+  return scatter_nd_max(ops::expand_dims(rows.indices, -1), rows.values);
+}
+Variable Variable::scatter_min(const IndexedSlices& rows) const {
+  return scatter_nd_min(ops::expand_dims(rows.indices, -1), rows.values);
+}
+Variable Variable::scatter_mul(const IndexedSlices& rows) const {
+  return assign(read() * product_of_rows(rows, *this));
+}
+Variable Variable::scatter_div(const IndexedSlices& rows) const {
+  return assign(read() / product_of_rows(rows, *this));
+}
 
 VariableSlice::VariableSlice(Variable variable, std::vector<ops::SliceSpec> entries)
     : Tensor(ops::strided_slice(variable.read(), entries)),

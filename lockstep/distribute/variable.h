@@ -15,6 +15,7 @@
 #include "lockstep/base/mutex.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/indexed_slices.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::distribute {
@@ -107,6 +108,15 @@ class Variable : public std::shared_ptr<VariableImpl> {
   Variable assign(Number value) const;
   Variable assign_add(Number delta) const;
   Variable assign_sub(Number delta) const;
+  template <typename T>
+  requires std::is_arithmetic_v<T> Variable assign(T value)
+  const { return assign(Number(value)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> Variable assign_add(T delta)
+  const { return assign_add(Number(delta)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> Variable assign_sub(T delta)
+  const { return assign_sub(Number(delta)); }
   Variable assign(std::initializer_list<Values> value) const { return assign(Tensor(value, dtype())); }
   Variable assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
   Variable assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
@@ -115,6 +125,16 @@ class Variable : public std::shared_ptr<VariableImpl> {
   Variable scatter_nd_update(const Tensor& indices, const Tensor& updates) const;
   Variable scatter_nd_add(const Tensor& indices, const Tensor& updates) const;
   Variable scatter_nd_sub(const Tensor& indices, const Tensor& updates) const;
+  Variable scatter_nd_max(const Tensor& indices, const Tensor& updates) const;
+  Variable scatter_nd_min(const Tensor& indices, const Tensor& updates) const;
+  // Rows of the first axis.
+  Variable scatter_update(const IndexedSlices& rows) const;
+  Variable scatter_add(const IndexedSlices& rows) const;
+  Variable scatter_sub(const IndexedSlices& rows) const;
+  Variable scatter_max(const IndexedSlices& rows) const;
+  Variable scatter_min(const IndexedSlices& rows) const;
+  Variable scatter_mul(const IndexedSlices& rows) const;
+  Variable scatter_div(const IndexedSlices& rows) const;
 
   // A part, which can be assigned to: v[0].assign({1.0, 2.0}), v.index({{1, 3}, 0}).assign_add(1.0).
   VariableSlice operator[](std::int64_t index) const;
@@ -148,9 +168,15 @@ class VariableSlice : public Tensor {
   Variable assign(const Tensor& value) const;
   Variable assign_add(const Tensor& delta) const;
   Variable assign_sub(const Tensor& delta) const;
-  Variable assign(Number value) const { return assign(number(value)); }
-  Variable assign_add(Number delta) const { return assign_add(number(delta)); }
-  Variable assign_sub(Number delta) const { return assign_sub(number(delta)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> Variable assign(T value)
+  const { return assign(number(value)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> Variable assign_add(T delta)
+  const { return assign_add(number(delta)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> Variable assign_sub(T delta)
+  const { return assign_sub(number(delta)); }
   Variable assign(std::initializer_list<Values> value) const { return assign(Tensor(value, dtype())); }
   Variable assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
   Variable assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }

@@ -78,18 +78,30 @@ Tensor eye(const T& rows, DTypeLike dtype = DType::kFloat32) {
 }
 inline Tensor eye(const Tensor& rows, DTypeLike dtype = DType::kFloat32) { return eye_of(rows, dtype); }
 Tensor fill(const ShapeArg& shape, Number value);  // int32 of a whole number, else float32
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor fill(const ShapeArg& shape, T value) { return fill(shape, Number(value)); }
 inline Tensor fill(const ShapeArg& shape, const char* text) { return fill(shape, Tensor::strings({text}, {})); }
 Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
 // With limits that are computed: range(ops::shape(x)[0]).
 Tensor range(const Tensor& limit);
 Tensor range(const Tensor& start, const Tensor& limit);
 Tensor range(Number start, const Tensor& limit);
-// tf.range(10.0): 0, 1, … below the limit, float32.
-template <std::floating_point T>
-Tensor range(T limit) {
-  return range(Number(0), Number(limit));
-}
 Tensor range(Number start, const Tensor& limit, Number delta);
+template <typename T, typename... More>
+requires(std::is_arithmetic_v<T> && (std::is_arithmetic_v<More> && ...) && sizeof...(More) < 3) Tensor
+    range(T first, More... more) {
+  if constexpr (sizeof...(More) == 0) {
+    return range(Number(0), Number(first));
+  } else {
+    return range(Number(first), Number(more)...);
+  }
+}
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor range(T start, const Tensor& limit) { return range(Number(start), limit); }
+template <typename T, typename D>
+requires(std::is_arithmetic_v<T>&& std::is_arithmetic_v<D>) Tensor range(T start, const Tensor& limit, D delta) {
+  return range(Number(start), limit, Number(delta));
+}
 Tensor linspace(double start, double stop, std::int64_t num);
 Tensor one_hot(std::int64_t index, std::int64_t depth, DTypeLike dtype = DType::kFloat32);
 // The grids of coordinates of two vectors, as tf.meshgrid(x, y): both (y, x), or with indexing "ij" both (x, y).
@@ -102,6 +114,8 @@ Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen =
 Tensor cast(const Tensor& x, std::string_view dtype);
 // Of a number: cast(64, float32).
 Tensor cast(Number x, DTypeLike dtype);
+template <typename T, std::convertible_to<DTypeLike> D>
+requires std::is_arithmetic_v<T> Tensor cast(T x, const D& dtype) { return cast(Number(x), DTypeLike(dtype)); }
 // Functions of a number, float32: sqrt(6.0).
 #define LOCKSTEP_OF_NUMBER(function)                             \
   template <typename T>                                          \
@@ -149,6 +163,32 @@ inline Tensor cumsum(const Tensor& x) { return cumsum(x, 0); }
 Tensor where(const Tensor& condition, const Tensor& yes, Number no);
 Tensor where(const Tensor& condition, Number yes, const Tensor& no);
 Tensor where(const Tensor& condition, Number yes, Number no);  // int32 of whole numbers, else float32
+// A number next to a tensor has the tensor's dtype, rather than that of a tensor of its own.
+#define LOCKSTEP_NUMBER_LEFT(function) \
+  template <typename T>                \
+  requires std::is_arithmetic_v<T> Tensor function(T a, const Tensor& b) { return function(Number(a), b); }
+#define LOCKSTEP_NUMBER_RIGHT(function) \
+  template <typename T>                 \
+  requires std::is_arithmetic_v<T> Tensor function(const Tensor& a, T b) { return function(a, Number(b)); }
+LOCKSTEP_NUMBER_LEFT(pow)
+LOCKSTEP_NUMBER_LEFT(maximum)
+LOCKSTEP_NUMBER_LEFT(minimum)
+LOCKSTEP_NUMBER_RIGHT(floor_div)
+LOCKSTEP_NUMBER_RIGHT(floor_mod)
+#undef LOCKSTEP_NUMBER_LEFT
+#undef LOCKSTEP_NUMBER_RIGHT
+template <typename A, typename B>
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) Tensor where(const Tensor& condition, A yes, B no) {
+  return where(condition, Number(yes), Number(no));
+}
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor where(const Tensor& condition, const Tensor& yes, T no) {
+  return where(condition, yes, Number(no));
+}
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor where(const Tensor& condition, T yes, const Tensor& no) {
+  return where(condition, Number(yes), no);
+}
 
 // ---- reductions ----------------------------------------------------------------------------------------
 // Of tensors of equal shapes in a list, which is one tensor in Python: reduce_sum(losses).
@@ -241,7 +281,11 @@ Tensor bincount(const Tensor& x);
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions,
                         std::optional<std::int64_t> num_classes = std::nullopt);
 // Of nbins of equal width in the range (two numbers); values outside of it count in the first and the last one.
-Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, std::int64_t nbins = 100);
+Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, std::int64_t nbins);
+template <int = 0>  // since GCC would take {.value_range = …} for a tensor
+Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range) {
+  return histogram_fixed_width(values, value_range, 100);
+}
 
 // ---- selection -----------------------------------------------------------------------------------------
 // Each element, or each slice of an axis, `repeats` times, or each its own number of times. Without an axis, of all

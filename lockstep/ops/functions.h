@@ -152,6 +152,16 @@ Tensor operator+(Number a, const Tensor& b);
 Tensor operator-(Number a, const Tensor& b);
 Tensor operator*(Number a, const Tensor& b);
 Tensor operator/(Number a, const Tensor& b);
+#define LOCKSTEP_NUMBER_OPERATOR(op)                                                                   \
+  template <typename T>                                                                                \
+  requires std::is_arithmetic_v<T> Tensor operator op(const Tensor& a, T b) { return a op Number(b); } \
+  template <typename T>                                                                                \
+  requires std::is_arithmetic_v<T> Tensor operator op(T a, const Tensor& b) { return Number(a) op b; }
+LOCKSTEP_NUMBER_OPERATOR(+)
+LOCKSTEP_NUMBER_OPERATOR(-)
+LOCKSTEP_NUMBER_OPERATOR(*)
+LOCKSTEP_NUMBER_OPERATOR(/)
+#undef LOCKSTEP_NUMBER_OPERATOR
 Tensor operator-(const Tensor& x);
 // The handle gets the new tensor; other handles keep the old one.
 Tensor& operator+=(Tensor& a, const Tensor& b);
@@ -162,6 +172,14 @@ Tensor& operator+=(Tensor& a, Number b);
 Tensor& operator-=(Tensor& a, Number b);
 Tensor& operator*=(Tensor& a, Number b);
 Tensor& operator/=(Tensor& a, Number b);
+#define LOCKSTEP_NUMBER_ASSIGNMENT(op) \
+  template <typename T>                \
+  requires std::is_arithmetic_v<T> Tensor& operator op(Tensor& a, T b) { return a op Number(b); }
+LOCKSTEP_NUMBER_ASSIGNMENT(+=)
+LOCKSTEP_NUMBER_ASSIGNMENT(-=)
+LOCKSTEP_NUMBER_ASSIGNMENT(*=)
+LOCKSTEP_NUMBER_ASSIGNMENT(/=)
+#undef LOCKSTEP_NUMBER_ASSIGNMENT
 
 // ---- comparison and logic ----------------------------------------------------------------------------
 Tensor equal(const Tensor& a, const Tensor& b);

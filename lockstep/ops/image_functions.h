@@ -183,6 +183,7 @@ struct CsvKeywords {
   std::string_view field_delim = ",";
   bool use_quote_delim = true;
   std::string_view na_value = "";
+  std::vector<std::int64_t> select_cols = {};  // ascending; default: all
 };
 // The columns of records. The defaults, of one element or, where a value is required, of none, have their dtypes.
 Tensors decode_csv(const Tensor& records, const Tensors& record_defaults, const CsvKeywords& keywords = {});

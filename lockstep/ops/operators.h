@@ -27,6 +27,22 @@ Tensor operator<(Number a, const Tensor& b);
 Tensor operator<=(Number a, const Tensor& b);
 Tensor operator>(Number a, const Tensor& b);
 Tensor operator>=(Number a, const Tensor& b);
+#define LOCKSTEP_NUMBER_OPERATOR(op) \
+  template <typename T>              \
+  requires std::is_arithmetic_v<T> Tensor operator op(const Tensor& a, T b) { return a op Number(b); }
+#define LOCKSTEP_NUMBER_COMPARISON(op) \
+  LOCKSTEP_NUMBER_OPERATOR(op)         \
+  template <typename T>                \
+  requires std::is_arithmetic_v<T> Tensor operator op(T a, const Tensor& b) { return Number(a) op b; }
+LOCKSTEP_NUMBER_COMPARISON(<)
+LOCKSTEP_NUMBER_COMPARISON(<=)
+LOCKSTEP_NUMBER_COMPARISON(>)
+LOCKSTEP_NUMBER_COMPARISON(>=)
+LOCKSTEP_NUMBER_OPERATOR(==)
+LOCKSTEP_NUMBER_OPERATOR(!=)
+LOCKSTEP_NUMBER_OPERATOR(%)
+#undef LOCKSTEP_NUMBER_COMPARISON
+#undef LOCKSTEP_NUMBER_OPERATOR
 
 // Of booleans, or of the bits of integers.
 Tensor operator&(const Tensor& a, const Tensor& b);

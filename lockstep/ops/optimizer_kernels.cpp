@@ -222,7 +222,7 @@ void ftrl(float* w, const float* g, const float* squares, float* a, float* z, st
   });
 }
 
-GradientRows gradient_rows(const IndexedSlices& slices) {
+GradientRows gradient_rows(const RowSlices& slices) {
   const at::Tensor indices = aten(slices.indices).to(at::kLong).contiguous(), values = aten(slices.values).contiguous();
   const std::int64_t count = indices.numel();
   const auto* const row_of = indices.const_data_ptr<std::int64_t>();

@@ -62,8 +62,8 @@ RaggedTensor RaggedTensor::constant(const Values& values, DTypeLike dtype) {
     level = std::move(next);
   }
   if (level.empty())
-    return RaggedTensor(Tensor::zeros({0}, dtype == DType::kInvalid ? DTypeLike(DType::kFloat32) : dtype), splits);
-  return RaggedTensor(ops::constant(Values(level), dtype), std::move(splits));
+    return RaggedTensor({}, Tensor::zeros({0}, dtype == DType::kInvalid ? DTypeLike(DType::kFloat32) : dtype), splits);
+  return RaggedTensor({}, ops::constant(Values(level), dtype), std::move(splits));
 }
 
 RaggedTensor RaggedTensor::from_row_splits(const RaggedTensor& values, const Tensor& row_splits) {
@@ -78,7 +78,7 @@ RaggedTensor RaggedTensor::from_row_splits(const RaggedTensor& values, const Ten
   }
   Tensors all = {ints(splits)};
   all.insert(all.end(), values.splits_.begin(), values.splits_.end());
-  return RaggedTensor(values.values_, std::move(all));
+  return RaggedTensor({}, values.values_, std::move(all));
 }
 RaggedTensor RaggedTensor::from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths) {
   return from_row_splits(values, ints(running_total(read(row_lengths))));
@@ -124,7 +124,7 @@ const Tensors& RaggedTensor::nested_row_splits() const {
   return splits_;
 }
 RaggedTensor RaggedTensor::values() const {
-  return RaggedTensor(values_, Tensors(nested_row_splits().begin() + 1, splits_.end()));
+  return RaggedTensor({}, values_, Tensors(nested_row_splits().begin() + 1, splits_.end()));
 }
 std::int64_t RaggedTensor::nrows() const { return row_splits().dim(0) - 1; }
 Tensor RaggedTensor::row_starts() const { return ops::slice_axis(row_splits(), 0, 0, -1); }
@@ -167,7 +167,7 @@ RaggedRow RaggedTensor::operator[](std::int64_t index) const {
     for (std::int64_t& split : part) split -= begin;
     inner.push_back(ints(part));
   }
-  return RaggedRow(RaggedTensor(rows_of(values_, begin, end), std::move(inner)));
+  return RaggedRow(RaggedTensor({}, rows_of(values_, begin, end), std::move(inner)));
 }
 
 RaggedTensor RaggedTensor::from_uniform_rows(const Tensor& tensor) {
@@ -294,7 +294,7 @@ RaggedTensor RaggedTensor::with_flat_values(const Tensor& values) const {
     throw_invalid_argument(fmt::format("RaggedTensor: invalid values: found shape {}, expected {} rows",
                                        values.shape().to_string(), values_.dim(0)));
   }
-  return RaggedTensor(values, splits_);
+  return RaggedTensor({}, values, splits_);
 }
 
 std::string RaggedTensor::to_string() const {
@@ -302,16 +302,23 @@ std::string RaggedTensor::to_string() const {
     const std::string text = values_.to_string();  // tf.Tensor(…, shape=…
     const std::size_t begin = text.find('(') + 1, end = text.rfind(", shape=");
     std::string out;
+    const bool fractions = is_floating(values_.dtype());
+    const auto end_number = [&] {  // 5.0, as in Python's lists
+      if (fractions && out.ends_with('.')) out += '0';
+    };
     bool space = false;
     for (const char c : text.substr(begin, end - begin)) {
       if (c == ' ' || c == '\n') {
+        end_number();
         space = true;
         continue;
       }
       if (space && !out.empty() && out.back() != '[' && c != ']') out += ", ";
       space = false;
+      if (c < '0' || c > '9') end_number();
       out += c;
     }
+    end_number();
     return out;
   }
   std::string out = "[";
@@ -407,34 +414,99 @@ RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis) {
   return RaggedTensor::from_row_lengths(concat_ragged(rows, 0), ints(lengths));
 }
 
-Tensor reduce_ragged(const RaggedTensor& ragged, const char* how, std::optional<int> axis) {
-  const std::string_view what = how;
+namespace {
+
+// One tensor for each group of the values along axis 0; `group_of` has the group of each.
+Tensor reduce_groups(const Tensor& values, std::string_view how, const Tensor& group_of, std::int64_t groups) {
+  const auto segments = [&](const char* op, const Tensor& x) {
+    return call1(op, {x, group_of, Tensor::scalar(groups)});
+  };
+  if (how == "Any") return segments("UnsortedSegmentMax", cast(values, DType::kInt32)) > 0;
+  if (how == "All") return segments("UnsortedSegmentMin", cast(values, DType::kInt32)) > 0;
+  return segments(how == "Max"    ? "UnsortedSegmentMax"
+                  : how == "Min"  ? "UnsortedSegmentMin"
+                  : how == "Prod" ? "UnsortedSegmentProd"
+                                  : "UnsortedSegmentSum",
+                  values);
+}
+
+Tensor reduce_values(const Tensor& values, std::string_view how, const Axes& axes) {
+  return how == "Max"    ? reduce_max(values, axes)
+         : how == "Min"  ? reduce_min(values, axes)
+         : how == "Prod" ? reduce_prod(values, axes)
+         : how == "Any"  ? reduce_any(values, axes)
+         : how == "All"  ? reduce_all(values, axes)
+                         : reduce_sum(values, axes);
+}
+
+RaggedTensor reduce_one_axis(const RaggedTensor& ragged, std::string_view how, int axis) {
+  const int ragged_rank = ragged.ragged_rank();
   const Tensor& values = ragged.flat_values();
-  if (!axis) {
-    return what == "Sum"    ? reduce_sum(values)
-           : what == "Mean" ? reduce_mean(values)
-           : what == "Max"  ? reduce_max(values)
-                            : reduce_min(values);
+  if (ragged_rank == 0) return RaggedTensor(reduce_values(values, how, axis));
+  if (axis > ragged_rank) {
+    return ragged.with_flat_values(reduce_values(values, how, axis - ragged_rank));
   }
-  const int rank = ragged.shape().rank(), along = *axis < 0 ? *axis + rank : *axis;
-  if (along < 0 || along > 1 || ragged.ragged_rank() != 1) {
-    throw_unimplemented(fmt::format(
-        "reductions of ragged tensors along axis {} of shape {}: only along axes 0 and 1 of one ragged axis", *axis,
-        ragged.shape().to_string()));
+  const Tensors& nested = ragged.nested_row_splits();
+  const auto level = [&](int i) { return nested[static_cast<std::size_t>(i)]; };
+  // Parts of the axis merge: what is at the same place of parts with one parent is one group, level by level.
+  Ints group_of(static_cast<std::size_t>(ragged.nrows()), 0);
+  std::int64_t groups = 1;
+  if (axis > 0) {
+    const Ints parents = read(level(axis - 1));
+    groups = static_cast<std::int64_t>(parents.size()) - 1;
+    group_of.clear();
+    for (std::size_t i = 0; i + 1 < parents.size(); ++i) {
+      group_of.insert(group_of.end(), static_cast<std::size_t>(parents[i + 1] - parents[i]),
+                      static_cast<std::int64_t>(i));
+    }
   }
-  const Tensor row_of = ragged.value_rowids();
-  const Tensor place = range(values.dim(0), DType::kInt64) - gather(ragged.row_starts(), row_of);
-  const Tensor ids = along == 1 ? row_of : place;
-  const Tensor rows = along == 1 ? Tensor::scalar(ragged.nrows()) : ragged.bounding_shape()[1];
-  const auto segments = [&](const char* op) { return call1(op, {values, ids, rows}); };
-  if (what == "Max") return segments("UnsortedSegmentMax");
-  if (what == "Min") return segments("UnsortedSegmentMin");
-  const Tensor sum = segments("UnsortedSegmentSum");
-  if (what == "Sum") return sum;
-  Tensor counts = cast(call1("UnsortedSegmentSum", {ones_like(ids), ids, rows}),
-                       is_floating(sum.dtype()) ? sum.dtype() : DType::kFloat64);
-  for (int i = 1; i < sum.rank(); ++i) counts = expand_dims(counts, -1);
-  return div(is_floating(sum.dtype()) ? sum : cast(sum, DType::kFloat64), counts);
+  Tensors splits(nested.begin(), nested.begin() + std::max(axis - 1, 0));
+  for (int i = axis; i < ragged_rank; ++i) {
+    const Ints own = read(level(i));
+    Ints lengths(static_cast<std::size_t>(groups), 0);
+    for (std::size_t part = 0; part < group_of.size(); ++part) {
+      std::int64_t& longest = lengths[static_cast<std::size_t>(group_of[part])];
+      longest = std::max(longest, own[part + 1] - own[part]);
+    }
+    const Ints merged = running_total(lengths);
+    Ints below;
+    for (std::size_t part = 0; part < group_of.size(); ++part) {
+      const std::int64_t first = merged[static_cast<std::size_t>(group_of[part])];
+      for (std::int64_t place = 0; place < own[part + 1] - own[part]; ++place) below.push_back(first + place);
+    }
+    if (i > 0) splits.push_back(ints(merged));
+    group_of = std::move(below);
+    groups = merged.back();
+  }
+  RaggedTensor out(reduce_groups(values, how, ints(group_of), groups));
+  for (auto each = splits.rbegin(); each != splits.rend(); ++each) out = RaggedTensor::from_row_splits(out, *each);
+  return out;
+}
+
+RaggedTensor reduce_axes(RaggedTensor ragged, std::string_view how, const Axes& axes) {
+  if (!axes) return RaggedTensor(reduce_values(ragged.flat_values(), how, std::nullopt));
+  const int rank = ragged.shape().rank();
+  Ints along;
+  for (const std::int64_t axis : *axes) {
+    along.push_back(axis < 0 ? axis + rank : axis);
+    if (along.back() < 0 || along.back() >= rank) {
+      throw_invalid_argument(fmt::format("invalid axis {} of a ragged tensor of rank {}", axis, rank));
+    }
+  }
+  std::sort(along.rbegin(), along.rend());
+  for (const std::int64_t axis : along) ragged = reduce_one_axis(ragged, how, static_cast<int>(axis));
+  return ragged;
+}
+
+}  // namespace
+
+RaggedRow reduce_ragged(const RaggedTensor& ragged, const char* how, const Axes& axes) {
+  if (std::string_view(how) != "Mean") return RaggedRow(reduce_axes(ragged, how, axes));
+  const RaggedTensor sums = reduce_axes(ragged, "Sum", axes);
+  const RaggedTensor counts = reduce_axes(ragged.with_flat_values(ones_like(ragged.flat_values())), "Sum", axes);
+  const DType dtype = is_floating(sums.dtype()) ? sums.dtype() : DType::kFloat64;
+  const Tensor means = div(cast(sums.flat_values(), dtype), cast(counts.flat_values(), dtype));
+  return RaggedRow(sums.ragged_rank() > 0 ? sums.with_flat_values(means) : RaggedTensor(means));
 }
 
 }  // namespace ops

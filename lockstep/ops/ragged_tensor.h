@@ -103,7 +103,9 @@ class RaggedTensor {
   std::string to_string() const;
 
  private:
-  RaggedTensor(Tensor values, Tensors splits) : values_(std::move(values)), splits_(std::move(splits)) {}
+  // FieldNamesOnly, as {{1, 2}, {3}} would be values and splits.
+  RaggedTensor(FieldNamesOnly, Tensor values, Tensors splits)
+      : values_(std::move(values)), splits_(std::move(splits)) {}
 
   Tensor values_;
   Tensors splits_;  // of the outermost axis first
@@ -113,6 +115,15 @@ class RaggedRow : public RaggedTensor {
  public:
   explicit RaggedRow(const RaggedTensor& row) : RaggedTensor(row) {}
   operator Tensor() const { return static_cast<const RaggedTensor&>(*this).operator Tensor(); }
+  RaggedRow operator[](std::int64_t index) const { return RaggedTensor::operator[](index); }
+  RaggedRow operator[](const Range& rows) const {
+    return ragged_rank() == 0 ? RaggedRow(numpy()[rows]) : RaggedRow(RaggedTensor::operator[](rows));
+  }
+  Tensor numpy() const { return *this; }
+  template <typename T>
+  std::vector<T> to_vector() const {
+    return static_cast<Tensor>(*this).to_vector<T>();
+  }
   // float(row[0]), int(row[0]): of one element.
   template <typename T>
   requires std::is_arithmetic_v<T>
@@ -154,25 +165,34 @@ namespace ops {
 // Along axis 0 rows after rows; along axis 1 the rows of the same number joined. Tensors next to ragged ones have rows
 // of equal length.
 RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis);
-// "Sum", "Mean", "Max" or "Min" over axis 0 or 1 of one ragged axis; without an axis over all values.
-Tensor reduce_ragged(const RaggedTensor& ragged, const char* how, std::optional<int> axis);
+// "Sum", "Mean", "Max", "Min", "Prod", "Any" or "All" over axes, or without any over all values. What is left of ragged
+// axes is ragged; means of integers are float64.
+RaggedRow reduce_ragged(const RaggedTensor& ragged, const char* how, const Axes& axes);
 struct RaggedAxisKeywords {
   FieldNamesOnly names_only = {};
-  std::optional<int> axis = std::nullopt;
+  Axes axis = std::nullopt;
 };
-#define LOCKSTEP_REDUCE_RAGGED(function, how)                            \
-  template <std::same_as<RaggedTensor> R>                                \
-  Tensor function(const R& ragged, std::optional<int> axis = {}) {       \
-    return reduce_ragged(ragged, how, axis);                             \
-  }                                                                      \
-  template <std::same_as<RaggedTensor> R>                                \
-  Tensor function(const R& ragged, const RaggedAxisKeywords& keywords) { \
-    return reduce_ragged(ragged, how, keywords.axis);                    \
+// Axes by position are not written in braces, which GCC could not tell from keywords.
+#define LOCKSTEP_REDUCE_RAGGED(function, how)                               \
+  template <std::same_as<RaggedTensor> R>                                   \
+  Tensor function(const R& ragged) {                                        \
+    return reduce_ragged(ragged, how, std::nullopt);                        \
+  }                                                                         \
+  template <std::same_as<RaggedTensor> R, std::convertible_to<Axes> A>      \
+  RaggedRow function(const R& ragged, const A& axis) {                      \
+    return reduce_ragged(ragged, how, axis);                                \
+  }                                                                         \
+  template <std::same_as<RaggedTensor> R>                                   \
+  RaggedRow function(const R& ragged, const RaggedAxisKeywords& keywords) { \
+    return reduce_ragged(ragged, how, keywords.axis);                       \
   }
 LOCKSTEP_REDUCE_RAGGED(reduce_sum, "Sum")
 LOCKSTEP_REDUCE_RAGGED(reduce_mean, "Mean")
 LOCKSTEP_REDUCE_RAGGED(reduce_max, "Max")
 LOCKSTEP_REDUCE_RAGGED(reduce_min, "Min")
+LOCKSTEP_REDUCE_RAGGED(reduce_prod, "Prod")
+LOCKSTEP_REDUCE_RAGGED(reduce_any, "Any")
+LOCKSTEP_REDUCE_RAGGED(reduce_all, "All")
 #undef LOCKSTEP_REDUCE_RAGGED
 
 }  // namespace ops

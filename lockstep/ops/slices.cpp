@@ -8,8 +8,8 @@
 
 namespace lockstep::ops {
 
-const std::shared_ptr<const IndexedSlices>& slices_of(const Tensor& gradient) {
-  static const std::shared_ptr<const IndexedSlices> none;
+const std::shared_ptr<const RowSlices>& slices_of(const Tensor& gradient) {
+  static const std::shared_ptr<const RowSlices> none;
   return gradient.defined() ? gradient.impl()->slices : none;
 }
 

@@ -15,7 +15,7 @@
 namespace lockstep::ops {
 
 // The slices of a gradient; null for other tensors.
-const std::shared_ptr<const IndexedSlices>& slices_of(const Tensor& gradient);
+const std::shared_ptr<const RowSlices>& slices_of(const Tensor& gradient);
 
 // f of each element of a gradient; where the gradient has slices, f of each slice, added up. f must give zero for zero.
 Tensor slicewise(const Tensor& gradient, const std::function<Tensor(const Tensor&)>& f);

@@ -119,11 +119,37 @@ inline Tensor in_top_k(const Tensor& targets, const Tensor& predictions, const I
 }
 struct HistogramKeywords {
   FieldNamesOnly names_only = {};
+  Tensor values = {}, value_range = {};  // where they are not given by position
   std::int64_t nbins = 100;
+  DTypeLike dtype = DType::kInt32;
 };
-inline Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, const HistogramKeywords& o) {
-  return histogram_fixed_width(values, value_range, o.nbins);
+inline Tensor histogram_fixed_width(const HistogramKeywords& o) {
+  return cast(histogram_fixed_width(o.values, o.value_range, o.nbins), o.dtype);
 }
+inline Tensor histogram_fixed_width(const Tensor& values, HistogramKeywords o) {
+  o.values = values;
+  return histogram_fixed_width(o);
+}
+inline Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, HistogramKeywords o) {
+  o.values = values;
+  o.value_range = value_range;
+  return histogram_fixed_width(o);
+}
+// Of texts: equal(x, "cat"), x == "cat".
+template <std::convertible_to<std::string_view> Text>
+Tensor equal(const Tensor& x, const Text& text) {
+  return equal(x, Tensor::strings({std::string(text)}, {}));
+}
+template <std::convertible_to<std::string_view> Text>
+Tensor not_equal(const Tensor& x, const Text& text) {
+  return not_equal(x, Tensor::strings({std::string(text)}, {}));
+}
+struct FillKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg dims = {};
+  Tensor value = {};
+};
+inline Tensor fill(const FillKeywords& o) { return fill(o.dims, o.value); }
 
 // The regularized incomplete gamma functions.
 Tensor igamma(const Tensor& a, const Tensor& x);

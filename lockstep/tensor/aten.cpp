@@ -36,8 +36,8 @@ constexpr std::array<std::pair<DType, at::ScalarType>, 17> kTypes = {{
 }};
 
 // The slices of a tensor without a dense value: TensorImpl::value is undefined, `slices` points to this.
-struct RowsOnly : IndexedSlices {
-  explicit RowsOnly(IndexedSlices rows) : IndexedSlices(std::move(rows)) {}
+struct RowsOnly : RowSlices {
+  explicit RowsOnly(RowSlices rows) : RowSlices(std::move(rows)) {}
   mutable std::once_flag once;
   mutable at::Tensor dense;
 };
@@ -84,7 +84,7 @@ const at::Tensor& aten(const Tensor& tensor) {
   return tensor.impl()->value;
 }
 
-Tensor tensor_of_rows(IndexedSlices rows, Shape shape) {
+Tensor tensor_of_rows(RowSlices rows, Shape shape) {
   auto impl = std::make_shared<TensorImpl>();
   impl->dtype = rows.values.dtype();
   impl->shape = std::move(shape);

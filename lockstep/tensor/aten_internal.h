@@ -13,18 +13,18 @@ struct TensorListValue {
   DType element_dtype = DType::kInvalid;
 };
 
-struct IndexedSlices;
+struct RowSlices;
 
 struct TensorImpl {
   DType dtype = DType::kInvalid;
   Shape shape;
-  at::Tensor value;                                     // dense
-  std::vector<std::string> strings;                     // kString
-  std::shared_ptr<Resource> resource;                   // kResource
-  std::shared_ptr<TensorListValue> list;                // kVariant
-  std::shared_ptr<const Symbol> symbol;                 // symbolic
-  mutable Tensor mask, logits;                          // Keras's notes
-  mutable std::shared_ptr<const IndexedSlices> slices;  // of a gradient, see ops/slices_internal.h
+  at::Tensor value;                                 // dense
+  std::vector<std::string> strings;                 // kString
+  std::shared_ptr<Resource> resource;               // kResource
+  std::shared_ptr<TensorListValue> list;            // kVariant
+  std::shared_ptr<const Symbol> symbol;             // symbolic
+  mutable Tensor mask, logits;                      // Keras's notes
+  mutable std::shared_ptr<const RowSlices> slices;  // of a gradient, see ops/slices_internal.h
 };
 
 // The LibTorch tensor of a dense value. Throws Internal for anything else.

@@ -183,6 +183,16 @@ Tensor::Tensor(std::initializer_list<Values> values, DType dtype) {
   *this = wrap(aten(from_vector(numbers, shape)).to(to_scalar_type(dtype)));
 }
 
+Tensor Tensor::of_number(const Values& number) {
+  const Number& value = number.number_;
+  switch (number.kind_) {
+    case Values::Kind::kBool: return scalar(value.integer() != 0);
+    case Values::Kind::kInt: return scalar(static_cast<std::int32_t>(value.integer()));
+    case Values::Kind::kLong: return scalar(value.integer());
+    default: return scalar(value.value(), DType::kFloat32);
+  }
+}
+
 template <typename T>
 Tensor Tensor::scalar(T value) {
   return from_vector(std::vector<T>{value}, Shape{});

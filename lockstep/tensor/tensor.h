@@ -100,6 +100,9 @@ class Tensor {
  public:
   Tensor() = default;  // undefined: "no tensor", e.g. an absent mask
   Tensor(std::nullopt_t) {}
+  // tf.constant of a number: float32 of a fraction, int32 (int64 of a 64-bit integer), bool. `Tensor loss = 0.0;`
+  template <typename T>
+  requires std::is_arithmetic_v<T> Tensor(T number) : Tensor(of_number(number)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
   Tensor& operator=(const Tensor&) & = default;
@@ -250,6 +253,7 @@ class Tensor {
   friend bool same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
 
  private:
+  static Tensor of_number(const Values& number);
   [[noreturn]] void throw_no_such_axis(int axis) const;
   Tensor reshaped(std::vector<std::int64_t> dims) const;
   Tensor elements(const Tensor& given) const;

@@ -27,6 +27,9 @@
 #include "lockstep/random/seed_generator.h"
 #include "lockstep/tensor/shape_arg.h"
 
+namespace lockstep::optimizers {
+class Optimizer;
+}
 namespace lockstep::data {
 class Dataset;
 }
@@ -358,6 +361,12 @@ class Layer : public Operation {
   std::shared_ptr<M> track(const std::string& attribute, std::shared_ptr<M> metric) {
     track_metric(attribute, metric);
     return metric;
+  }
+  // An optimizer, which as in Keras is none of the weights.
+  template <typename O>
+  requires std::is_base_of_v<optimizers::Optimizer, typename O::element_type> O track(const std::string&,
+                                                                                      const O& optimizer) {
+    return optimizer;
   }
   // A generator of a class that draws random numbers, as in an attribute in Python: its state is among variables().
   random::SeedGenerator track(const std::string& attribute, const random::SeedGenerator& generator) {

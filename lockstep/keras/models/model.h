@@ -239,7 +239,11 @@ class Model {
     compile(std::forward<O>(optimizer), std::move(options));
   }
   bool compiled() const;
-  History fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
+  History fit(const Structure& x, const Structure& y, FitOptions options) const;
+  template <int = 0>  // as {.verbose = 0} would be targets
+  History fit(const Structure& x, const Structure& y) const {
+    return fit(x, y, FitOptions());
+  }
   History fit(const BatchedData& data, FitOptions options = {}) const;
   // Without targets: for models whose losses are their own.
   History fit(const Structure& x, FitOptions options) const { return fit(x, {}, std::move(options)); }
@@ -362,6 +366,12 @@ class Model {
     track(attribute, metrics::MetricPtr(metric));
     return metric;
   }
+  // An optimizer, which as in Keras is none of the weights.
+  template <typename O>
+  requires std::is_base_of_v<optimizers::Optimizer, typename O::element_type> O track(const std::string&,
+                                                                                      const O& optimizer) {
+    return optimizer;
+  }
   Variable add_weight(WeightOptions options);
   template <typename L>
   CustomLayer<L> track(const std::string& attribute, const CustomLayer<L>& layer) {
@@ -427,11 +437,19 @@ class SequentialItem {
   LayerPtr layer_;
 };
 
+struct SequentialArguments {
+  FieldNamesOnly names_only = {};
+  std::string name = {};
+};
+
 // A stack of layers:
 //   keras::Sequential model({layers::Input({4}), layers::Dense(8, {.activation = "relu"}), layers::Dense(1)});
 class Sequential : public Model {
  public:
-  explicit Sequential(const std::string& name = {}) : Sequential(std::vector<SequentialItem>{}, {.name = name}) {}
+  Sequential() : Sequential(std::vector<SequentialItem>{}) {}
+  // Layers are added later: Sequential({.name = "stack"}).
+  explicit Sequential(const SequentialArguments& o)
+      : Sequential(std::vector<SequentialItem>{}, ModelOptions{.name = o.name}) {}
   Sequential(std::initializer_list<SequentialItem> layers, const ModelOptions& options = {})
       : Sequential(std::vector<SequentialItem>(layers), options) {}
   explicit Sequential(const std::vector<SequentialItem>& layers, const ModelOptions& options = {});

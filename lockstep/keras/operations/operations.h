@@ -59,6 +59,10 @@ inline Structure where(const Operand& condition) { return internal::run_several(
 Tensor arange(Number stop);
 Tensor arange(Number start, Number stop, Number step = 1);
 Tensor arange(Number start, Number stop, Number step, DTypeLike dtype);
+template <typename... N>
+requires((std::is_arithmetic_v<N> && ...) && sizeof...(N) > 0 && sizeof...(N) <= 3) Tensor arange(N... numbers) {
+  return arange(Number(numbers)...);
+}
 // Up to an integer tensor, ops::shape(x)[1]: of its dtype.
 Tensor arange(const Tensor& stop);
 Tensor arange(Number start, const Tensor& stop, Number step = 1);
