@@ -39,23 +39,47 @@ std::int64_t bounded(std::int64_t seed) {
   return rest < 0 ? rest + kSeedModulus : rest;
 }
 
+distribute::VariablePtr make_state(std::int64_t seed, const std::string& name) {
+  distribute::VariablePtr state =
+      distribute::Variable::create(Tensor::from_vector<std::int64_t>({seed, 0}),
+                                   {.trainable = false,
+                                    .name = "seed_generator_state",
+                                    .aggregation = distribute::VariableAggregation::kOnlyFirstReplica});
+  state->set_path(name + "/seed_generator_state");
+  return state;
+}
+
 }  // namespace
 
 SeedGenerator::SeedGenerator(std::optional<std::int64_t> seed, std::string name)
     : initial_seed_(seed), seed_(seed ? *seed : make_default_seed()), name_(std::move(name)) {
   if (seed_ < 0) throw_invalid_argument("SeedGenerator: the seed must not be negative");
-  state_ = distribute::Variable::create(Tensor::from_vector<std::int64_t>({seed_, 0}),
-                                        {.trainable = false,
-                                         .name = "seed_generator_state",
-                                         .aggregation = distribute::VariableAggregation::kOnlyFirstReplica});
-  state_->set_path(name_ + "/seed_generator_state");
+  state_ = make_state(seed_, name_);
+}
+
+SeedGenerator& SeedGenerator::operator=(const SeedGenerator& other) {
+  other.draw_late();
+  initial_seed_ = other.initial_seed_;
+  seed_ = other.seed_;
+  name_ = other.name_;
+  state_ = other.state_;
+  return *this;
+}
+
+void SeedGenerator::draw_late() const {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (state_) return;
+  seed_ = make_default_seed();
+  state_ = make_state(seed_, name_);
 }
 
 SeedPair SeedGenerator::next() {
+  const distribute::VariablePtr& variable = state();
   // Paused, as while a model is built, the call may be symbolic: then a read would be, too.
   const bool paused = paused_generators > 0;
-  const auto state = (paused ? state_->numpy() : state_->read()).to_vector<std::int64_t>();
-  if (!paused) state_->assign(Tensor::from_vector<std::int64_t>({state[0], state[1] + 1}));
+  const auto state = (paused ? variable->numpy() : variable->read()).to_vector<std::int64_t>();
+  if (!paused) variable->assign(Tensor::from_vector<std::int64_t>({state[0], state[1] + 1}));
   return {state[0], state[1]};
 }
 

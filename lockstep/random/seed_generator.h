@@ -18,8 +18,15 @@ using SeedPair = std::pair<std::int64_t, std::int64_t>;
 
 class SeedGenerator {
  public:
-  // Without a seed one is drawn from Python's generator, as Keras does.
-  explicit SeedGenerator(std::optional<std::int64_t> seed = std::nullopt, std::string name = "seed_generator");
+  // Draws a seed from Python's generator, as Keras does, when it is first used, tracked or copied: a member that the
+  // constructor of a layer replaces by another generator draws nothing.
+  SeedGenerator() = default;
+  // Without a seed one is drawn now.
+  explicit SeedGenerator(std::optional<std::int64_t> seed, std::string name = "seed_generator");
+  SeedGenerator(const SeedGenerator& other) { *this = other; }
+  SeedGenerator(SeedGenerator&&) = default;
+  SeedGenerator& operator=(const SeedGenerator& other);
+  SeedGenerator& operator=(SeedGenerator&&) = default;
 
   // The state [seed, counter]; then counter + 1. Replicas draw the same pairs.
   SeedPair next();
@@ -27,19 +34,27 @@ class SeedGenerator {
   // The argument of the constructor, for configs; empty when the seed was drawn.
   std::optional<std::int64_t> initial_seed() const { return initial_seed_; }
   // The seed in use.
-  std::int64_t seed() const { return seed_; }
+  std::int64_t seed() const {
+    draw_late();
+    return seed_;
+  }
   const std::string& name() const { return name_; }
 
   // "seed_generator_state", int64, shape (2,), not trainable, the same on all replicas.
-  const distribute::VariablePtr& state() const { return state_; }
+  const distribute::VariablePtr& state() const {
+    draw_late();
+    return state_;
+  }
 
   Json config() const;
 
  private:
+  void draw_late() const;
+
   std::optional<std::int64_t> initial_seed_;
-  std::int64_t seed_ = 0;
-  std::string name_;
-  distribute::VariablePtr state_;
+  mutable std::int64_t seed_ = 0;
+  std::string name_ = "seed_generator";
+  mutable distribute::VariablePtr state_;
 };
 
 using SeedGeneratorPtr = std::shared_ptr<SeedGenerator>;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -34,6 +35,18 @@ std::vector<Numbers> batches(const Dataset& dataset) {
   for (const auto& element : dataset) all.push_back(numbers(element));
   return all;
 }
+
+// A member that the constructor replaces; in Python there is only the second generator.
+class OwnsAGenerator : public keras::Layer {
+ public:
+  explicit OwnsAGenerator(std::optional<std::int64_t> seed) {
+    generator_ = track("generator", seed ? keras::random::SeedGenerator(seed) : keras::random::SeedGenerator());
+  }
+  keras::Structure call(const keras::Structure& x) override { return x; }
+
+ private:
+  keras::random::SeedGenerator generator_;
+};
 
 class OwnsAnOptimizer : public keras::Model {
  public:
@@ -162,6 +175,24 @@ TEST(Models, SequentialByNameAndOptimizersAsAttributes) {
   stack.add(keras::Input({2}));
   EXPECT_EQ(stack.name(), "stack");
   EXPECT_EQ(float(OwnsAnOptimizer().optimizer_of_parts.learning_rate()), 0.1f);
+}
+
+TEST(SeedGenerators, MembersThatAreReplacedDrawNothing) {
+  const auto next_numbers = [](std::optional<std::int64_t> seed) {
+    keras::utils::set_random_seed(3);
+    keras::make_layer<OwnsAGenerator>(seed);
+    return numbers(Tensor(keras::initializers::RandomNormal()({2})))[0];
+  };
+  EXPECT_NEAR(next_numbers(1337), 0.00589898, 1e-8);
+  EXPECT_NEAR(next_numbers(std::nullopt), 0.0443767, 1e-7);
+}
+
+TEST(Lists, HavePythonsIndices) {
+  const auto model = keras::Sequential({keras::Input({3}), layers::Dense(2), layers::Dense(4)});
+  EXPECT_EQ(model.layers()[-1].output().shape(), (ls::Shape{ls::kUnknownDim, 4}));
+  EXPECT_EQ(model.weights()[-1].shape(), (ls::Shape{4}));
+  EXPECT_EQ(model.layers()[-2].weights()[0].shape(), (ls::Shape{3, 2}));
+  EXPECT_THROW(model.layers()[2], ls::errors::OutOfRangeError);
 }
 
 }  // namespace

@@ -31,14 +31,14 @@ Variable LayerHandle::kernel() const { return object().kernel(); }
 Variable LayerHandle::bias() const { return object().bias(); }
 Tensor LayerHandle::mean() const { return object().mean(); }
 Tensor LayerHandle::variance() const { return object().variance(); }
-std::vector<Variable> LayerHandle::weights() const { return object().weights(); }
-std::vector<Variable> LayerHandle::trainable_weights() const { return object().trainable_weights(); }
-std::vector<Variable> LayerHandle::non_trainable_weights() const { return object().non_trainable_weights(); }
-std::vector<Variable> LayerHandle::variables() const { return object().variables(); }
-std::vector<Tensor> LayerHandle::get_weights() const { return object().get_weights(); }
+List<Variable> LayerHandle::weights() const { return object().weights(); }
+List<Variable> LayerHandle::trainable_weights() const { return object().trainable_weights(); }
+List<Variable> LayerHandle::non_trainable_weights() const { return object().non_trainable_weights(); }
+List<Variable> LayerHandle::variables() const { return object().variables(); }
+List<Tensor> LayerHandle::get_weights() const { return object().get_weights(); }
 void LayerHandle::set_weights(const std::vector<Tensor>& values) const { object().set_weights(values); }
 std::int64_t LayerHandle::count_params() const { return object().count_params(); }
-std::vector<Tensor> LayerHandle::losses() const { return object().losses(); }
+List<Tensor> LayerHandle::losses() const { return object().losses(); }
 Json LayerHandle::get_config() const { return object().get_config(); }
 LayerHandle LayerHandle::from_config(const Json& config) const {
   Json made = serialize_operation(object());

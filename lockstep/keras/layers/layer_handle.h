@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/base/list.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/activations.h"
 #include "lockstep/keras/handle.h"
@@ -107,15 +108,15 @@ class LayerHandle : public Handle<Layer> {
   // Of Normalization, in a shape that broadcasts with its inputs; of other layers, their variables of these names.
   Tensor mean() const;
   Tensor variance() const;
-  std::vector<distribute::Variable> weights() const;
-  std::vector<distribute::Variable> trainable_weights() const;
-  std::vector<distribute::Variable> non_trainable_weights() const;
-  std::vector<distribute::Variable> trainable_variables() const { return trainable_weights(); }
-  std::vector<distribute::Variable> variables() const;
-  std::vector<Tensor> get_weights() const;
+  List<distribute::Variable> weights() const;
+  List<distribute::Variable> trainable_weights() const;
+  List<distribute::Variable> non_trainable_weights() const;
+  List<distribute::Variable> trainable_variables() const { return trainable_weights(); }
+  List<distribute::Variable> variables() const;
+  List<Tensor> get_weights() const;
   void set_weights(const std::vector<Tensor>& values) const;
   std::int64_t count_params() const;
-  std::vector<Tensor> losses() const;
+  List<Tensor> losses() const;
   Json get_config() const;
   // A new layer of the same class: layer.__class__.from_config(config) in Python.
   LayerHandle from_config(const Json& config) const;

@@ -235,7 +235,7 @@ void Model::build_for(const Nested<Shape>& shapes) const {
   }
 }
 
-std::vector<LayerPtr> Model::layers() const { return impl()->layers(); }
+List<LayerPtr> Model::layers() const { return impl()->layers(); }
 
 LayerPtr Model::get_layer(const std::string& name) const {
   std::vector<std::string> names;
@@ -267,21 +267,21 @@ Structure Model::inputs() const { return list_of(input()); }
 Structure Model::outputs() const { return list_of(output()); }
 Structure Model::input() const { return impl()->inputs(); }
 Structure Model::output() const { return impl()->outputs(); }
-std::vector<VariablePtr> Model::weights() const { return impl()->weights(); }
-std::vector<VariablePtr> Model::trainable_weights() const { return impl()->trainable_weights(); }
-std::vector<VariablePtr> Model::variables() const { return impl()->variables(); }
-std::vector<VariablePtr> Model::non_trainable_variables() const {
+List<VariablePtr> Model::weights() const { return impl()->weights(); }
+List<VariablePtr> Model::trainable_weights() const { return impl()->trainable_weights(); }
+List<VariablePtr> Model::variables() const { return impl()->variables(); }
+List<VariablePtr> Model::non_trainable_variables() const {
   std::vector<VariablePtr> others;
-  const std::vector<VariablePtr> trained = trainable_weights();
+  const List<VariablePtr> trained = trainable_weights();
   for (const VariablePtr& variable : variables()) {
     if (std::find(trained.begin(), trained.end(), variable) == trained.end()) others.push_back(variable);
   }
   return others;
 }
-std::vector<Tensor> Model::losses() const { return impl()->losses(); }
+List<Tensor> Model::losses() const { return impl()->losses(); }
 void Model::add_loss(const Tensor& loss) const { impl()->add_loss(loss); }
-std::vector<VariablePtr> Model::non_trainable_weights() const { return impl()->non_trainable_weights(); }
-std::vector<Tensor> Model::get_weights() const { return impl()->get_weights(); }
+List<VariablePtr> Model::non_trainable_weights() const { return impl()->non_trainable_weights(); }
+List<Tensor> Model::get_weights() const { return impl()->get_weights(); }
 void Model::set_weights(const std::vector<Tensor>& values) const { impl()->set_weights(values); }
 std::int64_t Model::count_params() const { return impl()->count_params(); }
 bool Model::trainable() const { return impl()->trainable(); }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/predictions.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -167,7 +168,8 @@ class Model {
   bool built() const;
   // Makes the variables for inputs of this shape (the batch included, kUnknownDim for None).
   void build_for(const Nested<Shape>& shapes) const;
-  std::vector<LayerPtr> layers() const;
+  // Lists have Python's indices: layers()[-1] is the last one.
+  List<LayerPtr> layers() const;
   // Throw NotFound, naming the nearest layer, and OutOfRange.
   LayerPtr get_layer(const std::string& name) const;
   LayerPtr get_layer(int index) const;
@@ -186,18 +188,18 @@ class Model {
   Structure output() const;
   Nested<Shape> input_shape() const;
   Nested<Shape> output_shape() const;
-  std::vector<VariablePtr> weights() const;
-  std::vector<VariablePtr> trainable_weights() const;
-  std::vector<VariablePtr> non_trainable_weights() const;
+  List<VariablePtr> weights() const;
+  List<VariablePtr> trainable_weights() const;
+  List<VariablePtr> non_trainable_weights() const;
   // With the states of random layers, which are not weights.
-  std::vector<VariablePtr> variables() const;
-  std::vector<VariablePtr> trainable_variables() const { return trainable_weights(); }
-  std::vector<VariablePtr> non_trainable_variables() const;
+  List<VariablePtr> variables() const;
+  List<VariablePtr> trainable_variables() const { return trainable_weights(); }
+  List<VariablePtr> non_trainable_variables() const;
   // add_loss terms and activity penalties of the last call on this thread, then weight penalties.
-  std::vector<Tensor> losses() const;
+  List<Tensor> losses() const;
   // A term of the training loss, to be called inside call().
   void add_loss(const Tensor& loss) const;
-  std::vector<Tensor> get_weights() const;
+  List<Tensor> get_weights() const;
   void set_weights(const std::vector<Tensor>& values) const;
   std::int64_t count_params() const;
   bool trainable() const;
