@@ -127,6 +127,24 @@ TEST(MasksOfOwnLayers, AClassThatSupportsMaskingPassesTheMaskOn) {
   EXPECT_TRUE(has(Tensor((*layer)(masked()))));
 }
 
+class GivesItsMask : public keras::layers::Layer {
+ public:
+  bool supports_masking() const override { return true; }
+  keras::Structure call(const keras::Structure&, const keras::CallContext& context) override {
+    return ops::cast(context.mask, "float32");
+  }
+};
+
+TEST(MasksOfOwnLayers, AClassThatSupportsMaskingGetsTheMask) {
+  const std::vector<float> expected{1, 1, 1, 0, 1, 1, 0, 0};
+  const auto layer = keras::make_layer<GivesItsMask>();
+  EXPECT_EQ(Tensor(layer(masked())).to_vector<float>(), expected);
+  const auto inputs = keras::Input({4}, {.dtype = "int32"});
+  const auto embedded = layers::Embedding(10, 8, {.mask_zero = true})(inputs);
+  const keras::Model model(inputs, keras::make_layer<GivesItsMask>()(embedded));
+  EXPECT_EQ(Tensor(model(ids())).to_vector<float>(), expected);
+}
+
 // Attention takes the masks from its inputs. The first call of a layer without a build() of its own builds its layers
 // by a symbolic call, which takes them already.
 template <typename Base>

@@ -318,6 +318,9 @@ void take_masks_of_first_call(Layer& layer, const CallArguments& arguments,
   }
 }
 
+// Keras passes the mask to a call() with such an argument, which an own class that supports masking may have.
+bool may_take_mask(const Layer& layer) { return layer.supports_masking() && layer.module().is_null(); }
+
 bool any_mask(const CallArguments& arguments) {
   return std::ranges::any_of(arguments.tensors(), [](const Tensor& t) { return t.defined() && t.mask().defined(); });
 }
@@ -371,7 +374,10 @@ CallContext Layer::make_context(const CallArguments& arguments, const Structure&
   if (const Argument* mask = arguments.find("mask"); mask && has_tensor(*mask)) {
     context.mask = to_structure(*mask);
   } else if (argument_names().size() == 1) {
-    context.mask = inputs.map([](const Tensor&) { return Tensor(); });
+    const bool only_inputs =
+        std::ranges::none_of(arguments.kwargs, [](const auto& kw) { return has_tensor(kw.second); });
+    const bool takes_mask = only_inputs && may_take_mask(*this);
+    context.mask = inputs.map([&](const Tensor& t) { return takes_mask && t.defined() ? t.mask() : Tensor(); });
   }
   context.arguments = &arguments;
   return context;
@@ -457,7 +463,10 @@ Nested<TensorInfo> Layer::compute_output_spec(const CallArguments& arguments) {
   auto& scratch = const_cast<graph::ScratchScope&>(scratch_scope);
   const CallArguments symbols = cast_arguments(arguments.map_tensors([&](const Tensor& t) {
     if (!t.defined() || !t.is_symbolic()) return t;
-    return scratch.input(t.dtype(), t.shape());
+    Tensor symbol = scratch.input(t.dtype(), t.shape());
+    if (const Tensor mask = t.mask(); mask.defined() && may_take_mask(*this))
+      symbol.set_mask(scratch.input(mask.dtype(), mask.shape()));
+    return symbol;
   }));
   bool training = false;
   if (const Argument* value = arguments.find("training");

@@ -50,8 +50,8 @@ using LayerTree = Nested<LayerPtr>;
 struct CallContext {
   bool training = false;
   // Of the inputs, in their structure, with undefined leaves for inputs without a mask. A call whose only tensors are
-  // the inputs gets the masks attached to them (in classes with uses_mask()); any other call gets the mask it was
-  // given.
+  // the inputs gets the masks attached to them (in classes with uses_mask(), and in own classes with
+  // supports_masking()); any other call gets the mask it was given.
   Structure mask;
   // All arguments bound to their names: args holds those of argument_names(), kwargs the others.
   const CallArguments* arguments = nullptr;
