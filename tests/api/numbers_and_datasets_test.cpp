@@ -187,6 +187,13 @@ TEST(SeedGenerators, MembersThatAreReplacedDrawNothing) {
   EXPECT_NEAR(next_numbers(std::nullopt), 0.0443767, 1e-7);
 }
 
+TEST(Numbers, InBracesAreRowsOfATensor) {
+  const Tensor x = ops::ones({2, 1}), wide = {{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}};
+  EXPECT_EQ(numbers(keras::ops::add(x, {{1.0}, {2.0}})), (Numbers{2, 3}));
+  EXPECT_EQ(numbers(keras::ops::take_along_axis(wide, {{0}, {2}}, 1)), (Numbers{1, 6}));
+  EXPECT_EQ(numbers(keras::ops::take_along_axis(wide, {.indices = {{0}, {2}}, .axis = 1})), (Numbers{1, 6}));
+}
+
 TEST(Lists, HavePythonsIndices) {
   const auto model = keras::Sequential({keras::Input({3}), layers::Dense(2), layers::Dense(4)});
   EXPECT_EQ(model.layers()[-1].output().shape(), (ls::Shape{ls::kUnknownDim, 4}));

@@ -44,8 +44,9 @@ class Operand {
   requires std::is_arithmetic_v<T> Operand(const std::vector<T>& numbers)
       : Operand(Structure(Tensor::from_vector(numbers)), 0) {}
   Operand(const Leaves& leaves) : Operand(ListItem(leaves), 0) {}
-  Operand(std::initializer_list<ListItem> items) : Operand(Structure::list({items.begin(), items.end()}), 0) {}
   Operand(std::initializer_list<Values> values) : Operand(Structure(Tensor(values)), 0) {}
+  template <int = 0>  // worse than the one above, as {{1.0}, {2.0}} would be a list of two tensors, too
+  Operand(std::initializer_list<ListItem> items) : Operand(Structure::list({items.begin(), items.end()}), 0) {}
 
   const keras::Argument& value() const { return value_; }
 
