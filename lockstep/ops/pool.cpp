@@ -260,7 +260,7 @@ at::Tensor general_max(const at::Tensor& x, const Window& w) {
     y = with_gradient_of(at::constant_pad_nd(images, pad_list(at_first_cells(w)), lowest), y, w);
   y = narrow_to(from_channels_first(y, w.channels_first), type);
   if (w.spatial == 3 || w.channels_first || !is_recorded(x) || (x.detach() > lowest).all().item<bool>()) return y;
-  // What is no number, or not above the lowest, may be the first cell, which then has the gradient.
+  // A window whose first element is NaN, or that has none above the lowest number, gives its gradient to the first one.
   const auto adjoint = [index = largest_cells(x.detach(), w).index, sizes = x.sizes().vec()](const Tensor& dy) {
     const std::int64_t n = sizes[0];
     const at::Tensor none = at::zeros({n, sizes[1] * sizes[2] * sizes[3]}, dense(dy).options());

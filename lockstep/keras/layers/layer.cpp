@@ -290,6 +290,14 @@ random::SeedGeneratorPtr Layer::track(random::SeedGeneratorPtr generator) {
 
 namespace {
 
+// A symbol of a scratch graph like `t`, with a symbol for its mask, if that is wanted and there is one.
+Tensor symbol_of(const Tensor& t, graph::ScratchScope& scratch, bool with_mask) {
+  Tensor symbol = scratch.input(t.dtype(), t.shape());
+  if (const Tensor mask = t.mask(); with_mask && mask.defined())
+    symbol.set_mask(scratch.input(mask.dtype(), mask.shape()));
+  return symbol;
+}
+
 // Keras builds the layers of a layer without a build() of its own by a symbolic call() with the arguments of its first
 // call. MultiHeadAttention takes the masks from tensors given to it, then already: the call proper has none.
 void take_masks_of_first_call(Layer& layer, const CallArguments& arguments,
@@ -302,11 +310,8 @@ void take_masks_of_first_call(Layer& layer, const CallArguments& arguments,
     graph::ScratchScope scratch;
     CallArguments symbols = arguments.map_tensors([&](const Tensor& t) {
       if (!t.defined()) return t;
-      Tensor symbol = scratch.input(t.dtype(), t.shape());
-      if (const Tensor mask = t.mask(); mask.defined()) {
-        symbol.set_mask(scratch.input(mask.dtype(), mask.shape()));
-        masked.emplace_back(t, symbol);
-      }
+      Tensor symbol = symbol_of(t, scratch, true);
+      if (symbol.mask().defined()) masked.emplace_back(t, symbol);
       return symbol;
     });
     if (symbols.find("training")) symbols.set("training", Argument(ArgValue(Json(false))));
@@ -463,10 +468,7 @@ Nested<TensorInfo> Layer::compute_output_spec(const CallArguments& arguments) {
   auto& scratch = const_cast<graph::ScratchScope&>(scratch_scope);
   const CallArguments symbols = cast_arguments(arguments.map_tensors([&](const Tensor& t) {
     if (!t.defined() || !t.is_symbolic()) return t;
-    Tensor symbol = scratch.input(t.dtype(), t.shape());
-    if (const Tensor mask = t.mask(); mask.defined() && may_take_mask(*this))
-      symbol.set_mask(scratch.input(mask.dtype(), mask.shape()));
-    return symbol;
+    return symbol_of(t, scratch, may_take_mask(*this));
   }));
   bool training = false;
   if (const Argument* value = arguments.find("training");
