@@ -3,6 +3,7 @@
 
 #include "lockstep/data/csv_dataset.h"
 #include "lockstep/data/dataset.h"
+#include "lockstep/data/dataset_views.h"
 #include "lockstep/data/distributed_dataset.h"
 #include "lockstep/data/fashion_mnist.h"
 #include "lockstep/data/files.h"

@@ -12,12 +12,10 @@
 // (InvalidArgument), by DatasetIterator::next() for elements (InvalidArgument for shapes that do not stack).
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +26,7 @@
 
 #include "lockstep/base/json.h"
 #include "lockstep/base/tensor_spec.h"
+#include "lockstep/data/dataset_iterator.h"
 #include "lockstep/data/dataset_options.h"
 #include "lockstep/data/element.h"
 
@@ -36,8 +35,6 @@ extern template class lockstep::Nested<lockstep::TensorSpec>;
 namespace lockstep::data {
 
 class Dataset;
-class DatasetNode;
-class NodeIterator;
 
 // The leaves of elements; dimensions that vary from element to element are unknown.
 using lockstep::TensorSpec;
@@ -48,115 +45,6 @@ inline constexpr std::int64_t kInfiniteCardinality = -1;
 inline constexpr std::int64_t kUnknownCardinality = -2;
 // As the argument of prefetch() and map().
 inline constexpr std::int64_t AUTOTUNE = -1;
-
-// Iterates once over a dataset. For one thread at a time; movable, not copyable.
-class DatasetIterator {
- public:
-  explicit DatasetIterator(std::shared_ptr<const DatasetNode> node);
-  ~DatasetIterator();
-  DatasetIterator(DatasetIterator&&) noexcept;
-  DatasetIterator& operator=(DatasetIterator&&) noexcept;
-
-  // The next element; empty at the end, and from then on.
-  std::optional<Element> next();
-  // Skips up to n elements, without computing them where that is possible. Returns the number of skipped ones.
-  std::int64_t skip(std::int64_t n);
-
-  // The position of the iterator: seeds and counts, no data. An iterator of a dataset that was built in the same way
-  // over the same data continues exactly after restore_state(), including shuffle buffers and the seeds of later
-  // iterators. Functions given to map and the like are assumed to be pure.
-  // restore_state throws InvalidArgument when the state is of another pipeline.
-  Json save_state() const;
-  void restore_state(const Json& state);
-
- private:
-  void require() const;
-  std::shared_ptr<const DatasetNode> node_;
-  std::unique_ptr<NodeIterator> iterator_;
-};
-
-template <typename E>
-class LoopElementOf;
-using LoopElement = LoopElementOf<Element>;
-
-}  // namespace lockstep::data
-
-// It is copied as the element that it is.
-template <typename E>
-inline constexpr bool lockstep::internal::kIsNested<lockstep::data::LoopElementOf<E>> = true;
-
-namespace lockstep::data {
-
-// An element in a loop: also for (const Tensor& x : dataset), which refers to the element's tensor. The conversion to a
-// value is hidden, since with both, tensors.push_back(element) would be ambiguous.
-template <typename E>
-class LoopElementOf : public E {
- public:
-  LoopElementOf(E element) : E(std::move(element)) {}
-  operator const Tensor&() const { return this->leaf(); }
-  operator Tensor() const requires(sizeof(E) == 0);
-};
-
-// For `for (const Element& element : dataset)`.
-class DatasetInputIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = Element;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const LoopElement*;
-  using reference = const LoopElement&;
-
-  DatasetInputIterator() = default;  // the end
-  // Elements are read when they are asked for. Copies are the same iterator, as in Python.
-  explicit DatasetInputIterator(std::shared_ptr<DatasetIterator> iterator);
-
-  // Throws OutOfRange at the end, as for the first element of an empty dataset.
-  const LoopElement& operator*() const&;
-  Element operator*() && { return *std::as_const(*this); }  // const auto& [x, y] = *dataset.begin();
-  const LoopElement* operator->() const { return &**this; }
-  DatasetInputIterator& operator++();
-  // *iterator++ is Python's next(iterator). Throws OutOfRange at the end.
-  class Taken {
-   public:
-    explicit Taken(LoopElement element) : element_(std::move(element)) {}
-    const LoopElement& operator*() const& { return element_; }
-    Element operator*() && { return std::move(element_); }
-
-   private:
-    LoopElement element_;
-  };
-  Taken operator++(int) {
-    Taken taken(std::as_const(*this).operator*());
-    ++*this;
-    return taken;
-  }
-  friend bool operator==(const DatasetInputIterator& a, const DatasetInputIterator& b) {
-    return a.at_end() == b.at_end();
-  }
-  // for (const auto& [x, y] : dataset.as_numpy_iterator()): the elements from here on.
-  DatasetInputIterator begin() const { return *this; }
-  DatasetInputIterator end() const { return {}; }
-  // Python's next(iterator). Throws OutOfRange at the end.
-  // The next element, if there is one: next.has_value(), next.get_value().
-  struct OptionalElement : std::optional<Element> {
-    using optional::optional;
-    const Element& get_value() const { return value(); }
-  };
-  OptionalElement get_next_as_optional() {
-    if (at_end()) return {};
-    return OptionalElement(next(*this));
-  }
-  friend Element next(DatasetInputIterator& iterator) { return *iterator++; }
-  friend Element next(DatasetInputIterator&& iterator) { return *iterator++; }  // next(iter(dataset))
-  // What checkpoints save and restore: its position is behind the last element that was read.
-  const std::shared_ptr<DatasetIterator>& source() const { return iterator_; }
-
- private:
-  struct State;
-  bool at_end() const;
-  std::shared_ptr<DatasetIterator> iterator_;
-  std::shared_ptr<State> state_;  // null: the end
-};
 
 // tf.data.experimental.AutoShardPolicy: how the workers of a job divide a dataset that all of them have.
 enum class AutoShardPolicy {
@@ -609,99 +497,9 @@ inline Dataset Dataset::from_generator(GeneratorMaker make, const GeneratorOptio
   return generated(std::move(make.make_), options.output_signature);
 }
 
-// The result of Dataset::window(): each element is a dataset, for (const Dataset& window : windows).
-class Windows {
- public:
-  explicit Windows(Dataset lists) : lists_(std::move(lists)) {}
-
-  // fn takes a window, or where elements have two parts the windows of each, and returns a dataset or, for map, an
-  // element.
-  template <typename Fn>
-  Dataset flat_map(Fn fn) const {
-    return lists_.flat_map(window_function<Dataset>(std::move(fn)));
-  }
-  template <typename Fn>
-  Dataset map(Fn fn) const {
-    return lists_.map(window_function<Element>(std::move(fn)));
-  }
-  Windows take(std::int64_t count) const { return Windows(lists_.take(count)); }
-  Windows skip(std::int64_t count) const { return Windows(lists_.skip(count)); }
-  std::int64_t cardinality() const { return lists_.cardinality(); }
-
-  class Iterator {
-   public:
-    explicit Iterator(DatasetInputIterator iterator) : iterator_(std::move(iterator)) {}
-    Dataset operator*() const { return dataset_of(*iterator_); }
-    Iterator& operator++() {
-      ++iterator_;
-      return *this;
-    }
-    friend bool operator==(const Iterator& a, const Iterator& b) { return a.iterator_ == b.iterator_; }
-
-   private:
-    DatasetInputIterator iterator_;
-  };
-  Iterator begin() const { return Iterator(lists_.begin()); }
-  Iterator end() const { return Iterator(lists_.end()); }
-
- private:
-  static Dataset dataset_of(const Element& list);
-  // Part `index` of each element, a tuple.
-  static Dataset part_of(const Element& list, std::size_t index);
-  template <typename Result, typename Fn>
-  static std::function<Result(const Element&)> window_function(Fn fn) {
-    static_assert(std::is_invocable_r_v<Result, Fn&, const Dataset&> ||
-                      std::is_invocable_r_v<Result, Fn&, const Dataset&, const Dataset&>,
-                  "Dataset.window(...).flat_map(fn), map(fn): fn must take a dataset, or two where elements have two "
-                  "parts, and return a dataset (flat_map) or an element (map)");
-    require_function(fn, "Dataset.window(...).flat_map and map");
-    return [fn = std::move(fn)](const Element& list) mutable -> Result {
-      if constexpr (std::is_invocable_v<Fn&, const Dataset&>) {
-        return fn(dataset_of(list));
-      } else {
-        return fn(part_of(list, 0), part_of(list, 1));
-      }
-    };
-  }
-
-  Dataset lists_;  // of lists of elements
-};
-
-template <std::size_t N>
-class DatasetParts {
- public:
-  class Iterator {
-   public:
-    explicit Iterator(DatasetInputIterator iterator) : iterator_(std::move(iterator)) {}
-    std::array<Element, N> operator*() const { return (*iterator_).template parts<N>(); }
-    Iterator& operator++() {
-      ++iterator_;
-      return *this;
-    }
-    friend bool operator==(const Iterator& a, const Iterator& b) { return a.iterator_ == b.iterator_; }
-
-   private:
-    DatasetInputIterator iterator_;
-  };
-
-  explicit DatasetParts(Dataset dataset) : dataset_(std::move(dataset)) {}
-  Iterator begin() const { return Iterator(dataset_.begin()); }
-  Iterator end() const { return Iterator(dataset_.end()); }
-
- private:
-  Dataset dataset_;
-};
-
 }  // namespace lockstep::data
 
 namespace lockstep {
 // Python's len(dataset): see Dataset::len().
 inline std::int64_t len(const data::Dataset& dataset) { return dataset.len(); }
 }  // namespace lockstep
-
-template <>
-struct std::tuple_size<lockstep::data::LoopElement> : std::integral_constant<std::size_t, 2> {};
-template <std::size_t I>
-struct std::tuple_element<I, lockstep::data::LoopElement> {
-  using type = lockstep::data::Element;
-};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/dataset_views.h"
 #include "lockstep/data/node_internal.h"
 
 namespace lockstep::data {

@@ -105,9 +105,7 @@ Variable Variable::assign_sub(const Tensor& delta) const {
   impl().assign_sub(delta);
   return *this;
 }
-Variable Variable::assign(Number value) const { return assign(Tensor::full(shape(), value.value(), dtype())); }
-Variable Variable::assign_add(Number delta) const { return assign_add(Tensor::full(shape(), delta.value(), dtype())); }
-Variable Variable::assign_sub(Number delta) const { return assign_sub(Tensor::full(shape(), delta.value(), dtype())); }
+Tensor Variable::filled(Number value) const { return Tensor::full(shape(), value.value(), dtype()); }
 Variable Variable::scatter_nd_update(const Tensor& indices, const Tensor& updates) const {
   return assign(ops::tensor_scatter_nd_update(read(), indices, ops::cast(updates, dtype())));
 }
@@ -158,7 +156,7 @@ VariableSlice::VariableSlice(Variable variable, std::vector<ops::SliceSpec> entr
     : Tensor(ops::strided_slice(variable.read(), entries)),
       variable_(std::move(variable)),
       entries_(std::move(entries)) {}
-Tensor VariableSlice::number(Number value) const { return Tensor::scalar(value.value(), dtype()); }
+Tensor VariableSlice::filled(Number value) const { return Tensor::scalar(value.value(), dtype()); }
 Variable VariableSlice::assign(const Tensor& value) const {
   const Tensor part = ops::broadcast_to(ops::cast(value, dtype()), shape());
   return variable_.assign(ops::updated_slice(variable_.read(), entries_, part));

@@ -52,6 +52,32 @@ class ScopedOwnInitialValues {
   bool previous_;
 };
 
+// A number for all elements, and numbers in braces, as arguments of Target's assign, assign_add and assign_sub, which
+// take tensors and return a Result. They are converted to the dtype of Target.
+template <typename Target, typename Result>
+class AssignmentForms {
+ public:
+  template <typename T>
+  requires std::is_arithmetic_v<T> Result assign(T value)
+  const { return self().assign(self().filled(value)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> Result assign_add(T delta)
+  const { return self().assign_add(self().filled(delta)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> Result assign_sub(T delta)
+  const { return self().assign_sub(self().filled(delta)); }
+  Result assign(std::initializer_list<Values> value) const { return self().assign(Tensor(value, self().dtype())); }
+  Result assign_add(std::initializer_list<Values> delta) const {
+    return self().assign_add(Tensor(delta, self().dtype()));
+  }
+  Result assign_sub(std::initializer_list<Values> delta) const {
+    return self().assign_sub(Tensor(delta, self().dtype()));
+  }
+
+ private:
+  const Target& self() const { return static_cast<const Target&>(*this); }
+};
+
 // tf.Variable under a strategy. Created inside strategy.scope() it has num_replicas copies,
 // elsewhere one. kAuto and kOnWrite variables are mirrored: every copy is the same after each write.
 // kOnRead variables are written by each replica on its own and combined when read across replicas.
@@ -70,7 +96,7 @@ class ScopedOwnInitialValues {
 //
 // A cheap handle: copies refer to the same variable. It converts to a Tensor, its value: v * 2.0. Calls of an empty
 // handle throw FailedPrecondition.
-class Variable : public std::shared_ptr<VariableImpl> {
+class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Variable, Variable> {
  public:
   Variable() = default;
   template <typename T, typename = std::enable_if_t<std::is_same_v<T, std::nullptr_t>>>
@@ -100,26 +126,11 @@ class Variable : public std::shared_ptr<VariableImpl> {
   explicit operator T() const {
     return read().template item<T>();
   }
-  // Return the variable.
+  // Return the variable, as the other forms do.
   Variable assign(const Tensor& value) const;
   Variable assign_add(const Tensor& delta) const;
   Variable assign_sub(const Tensor& delta) const;
-  // A number for all elements. It is converted to the variable's dtype, as are numbers in braces.
-  Variable assign(Number value) const;
-  Variable assign_add(Number delta) const;
-  Variable assign_sub(Number delta) const;
-  template <typename T>
-  requires std::is_arithmetic_v<T> Variable assign(T value)
-  const { return assign(Number(value)); }
-  template <typename T>
-  requires std::is_arithmetic_v<T> Variable assign_add(T delta)
-  const { return assign_add(Number(delta)); }
-  template <typename T>
-  requires std::is_arithmetic_v<T> Variable assign_sub(T delta)
-  const { return assign_sub(Number(delta)); }
-  Variable assign(std::initializer_list<Values> value) const { return assign(Tensor(value, dtype())); }
-  Variable assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
-  Variable assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
+  using AssignmentForms::assign, AssignmentForms::assign_add, AssignmentForms::assign_sub;
 
   // The elements at these places; with repeated places the last update counts, or all of them do.
   Variable scatter_nd_update(const Tensor& indices, const Tensor& updates) const;
@@ -150,6 +161,8 @@ class Variable : public std::shared_ptr<VariableImpl> {
   VariableImpl& operator*() const { return impl(); }
 
  private:
+  friend AssignmentForms;
+  Tensor filled(Number value) const;
   VariableImpl& impl() const {
     if (!get()) throw_empty();
     return *get();
@@ -161,28 +174,18 @@ using VariablePtr = Variable;
 
 // The value of a part of a variable. Assignments change that part of the variable, and return the variable; values
 // broadcast to the part's shape.
-class VariableSlice : public Tensor {
+class VariableSlice : public Tensor, public AssignmentForms<VariableSlice, Variable> {
  public:
   VariableSlice(Variable variable, std::vector<ops::SliceSpec> entries);
 
   Variable assign(const Tensor& value) const;
   Variable assign_add(const Tensor& delta) const;
   Variable assign_sub(const Tensor& delta) const;
-  template <typename T>
-  requires std::is_arithmetic_v<T> Variable assign(T value)
-  const { return assign(number(value)); }
-  template <typename T>
-  requires std::is_arithmetic_v<T> Variable assign_add(T delta)
-  const { return assign_add(number(delta)); }
-  template <typename T>
-  requires std::is_arithmetic_v<T> Variable assign_sub(T delta)
-  const { return assign_sub(number(delta)); }
-  Variable assign(std::initializer_list<Values> value) const { return assign(Tensor(value, dtype())); }
-  Variable assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
-  Variable assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
+  using AssignmentForms::assign, AssignmentForms::assign_add, AssignmentForms::assign_sub;
 
  private:
-  Tensor number(Number value) const;
+  friend AssignmentForms;
+  Tensor filled(Number value) const;
 
   Variable variable_;
   std::vector<ops::SliceSpec> entries_;
