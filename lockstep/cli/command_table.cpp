@@ -37,9 +37,10 @@ const OptionRow kCompression{
 const OptionRow kShardOptimizer{"--shard-optimizer", "",
                                 "workers on several machines: each keeps a part of the optimizer's state (ZeRO-1)"};
 const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255", "", false, check_factor};
-const OptionRow kWeights{
-    "--weights", "W",
-    "weights from another file: .weights.h5, .weights.json, .h5, .keras, a TensorFlow checkpoint or a SavedModel"};
+const OptionRow kWeights{"--weights", "W",
+                         "weights from another file: .weights.h5, .weights.json, .h5, .keras, .safetensors of these, a "
+                         "TensorFlow checkpoint "
+                         "or a SavedModel"};
 const OptionRow kStrict{"--strict",
                         "LEVEL",
                         "what a checkpoint given as --weights must contain: none, model (every weight), optimizer "

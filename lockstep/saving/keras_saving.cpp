@@ -13,6 +13,7 @@
 #include "lockstep/formats/keras_config.h"
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/keras_weights.h"
+#include "lockstep/formats/safetensors.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/io/scratch_folder_internal.h"
@@ -233,6 +234,27 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
   log_warning("{}", text);
 }
 
+// What convert has written of Keras's weights: their paths are the names of the tensors.
+formats::KerasWeights weights_of_safetensors(const std::string& path) {
+  const formats::SafetensorsReader reader(path);
+  formats::WeightsPlan plan;
+  for (const formats::TensorInfo& info : reader.list()) {
+    if (!info.name.starts_with("vars/") && info.name.find("/vars/") == std::string::npos)
+      throw_invalid_argument(
+          fmt::format("{}: '{}' is not the path of a weight of Keras 3, such as layers/dense/vars/0; convert writes "
+                      "such a file of a "
+                      ".keras or .weights.h5 file",
+                      path, info.name));
+    plan.add(info.name, reader.read(info.name));
+  }
+  formats::Hdf5Writer writer;
+  formats::add_weights(writer, plan);
+  auto image = std::make_shared<std::vector<std::byte>>();
+  image->reserve(writer.size());
+  writer.write([&](std::span<const std::byte> bytes) { image->insert(image->end(), bytes.begin(), bytes.end()); });
+  return formats::KerasWeights::from_image(*image, image, path);
+}
+
 // Of a file, or of all files below a folder.
 std::int64_t file_bytes(const std::string& path) {
   io::FileSystem& files = io::posix_file_system();
@@ -266,7 +288,12 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   }
   Trainer& trainer = model->trainer();
   if (options.compile && archive.config().contains("compile_config")) {
-    trainer.compile_from_config(archive.config()["compile_config"]);
+    const Json& arguments = archive.config()["compile_config"];
+    if (weights_origin(version_of(archive), "").major < 3) {
+      compile_if_known(trainer, arguments, path);
+    } else {
+      trainer.compile_from_config(arguments);
+    }
     if (trainer.compiled() && model->built()) trainer.build_optimizer();
   }
   Assignment assignment;
@@ -384,10 +411,12 @@ void load_weights(ModelImpl& model, const std::string& path, const LoadWeightsOp
   } else if (found.kind == formats::Kind::kTfCheckpoint || found.kind == formats::Kind::kSavedModel) {
     if (options.skip_mismatch) throw_invalid_argument(fmt::format("'{}': skip_mismatch requires a Keras file", path));
     train::read_model_checkpoint(model, found.path);
+  } else if (found.kind == formats::Kind::kSafetensors) {
+    plan_weights(model, weights_of_safetensors(path), path, options.skip_mismatch, assignment);
   } else {
     throw_invalid_argument(
-        fmt::format("'{}' is a {} file; expected .weights.h5, .keras, .h5 or a TensorFlow checkpoint", path,
-                    formats::kind_name(found.kind)));
+        fmt::format("'{}' is a {} file; expected .weights.h5, .keras, .h5, .safetensors or a TensorFlow checkpoint",
+                    path, formats::kind_name(found.kind)));
   }
   assignment.commit();
 }

@@ -327,6 +327,17 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   return keras::Model(model);
 }
 
+namespace {
+
+// Each argument of a tree, names too: the tree keeps these as they are, and saving or training would fail later.
+template <typename Tree, typename LookUp>
+void look_up(const Tree& tree, const LookUp& get) {
+  if (tree.is_leaf() && !tree.empty()) get(tree.leaf());
+  for (const Tree& item : tree.items()) look_up(item, get);
+}
+
+}  // namespace
+
 void compile_if_known(Trainer& trainer, const Json& config, const std::string& path) {
   const auto attempt = [&](const char* result, const auto& function) {
     try {
@@ -342,16 +353,15 @@ void compile_if_known(Trainer& trainer, const Json& config, const std::string& p
   };
   Json known = config;
   for (const char* key : {"metrics", "weighted_metrics"}) {
-    // Functions are looked up by name when the tree is written.
     const bool resolved = attempt("compiled without metrics, since they cannot be restored", [&] {
-      keras::MetricTree::from_config(config.value(key, Json()), key).to_config([](const metrics::MetricArg& metric) {
-        return metrics::serialize(metrics::get(metric));
+      look_up(keras::MetricTree::from_config(config.value(key, Json()), key), [](const metrics::MetricArg& metric) {
+        metrics::serialize(metrics::get_for_compile(metric, Shape{}, Shape{}));  // functions are looked up there
       });
     });
     if (!resolved) known[key] = nullptr;
   }
   attempt("not compiled, since its training_config cannot be restored", [&] {
-    // A loss is looked up here, too: later, saving or training would fail.
+    // A loss is looked up here, too: later, saving or training would fail. Names stay, for --loss and other programs.
     if (known.contains("loss")) {
       keras::LossTree::from_config(known["loss"], "loss").to_config([](const losses::LossArg& loss) {
         return losses::serialize(losses::get(loss));

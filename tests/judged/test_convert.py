@@ -70,6 +70,11 @@ def test_to_safetensors(trained, tmp_path):
     arrays = list(load_file(tmp_path / "out.safetensors").values())
     for weight in model.get_weights():
         assert any(a.shape == weight.shape and (a == weight).all() for a in arrays)
+    other = model.__class__.from_config(model.get_config())
+    other.save(tmp_path / "other.keras")
+    tool.ok("convert", tmp_path / "other.keras", tmp_path / "back.keras", "--weights", tmp_path / "out.safetensors")
+    for ours, theirs in zip(keras.models.load_model(tmp_path / "back.keras").get_weights(), model.get_weights(), strict=True):
+        assert (ours == theirs).all()
 
 
 def test_to_checkpoint(trained, tmp_path):

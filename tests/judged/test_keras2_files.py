@@ -548,3 +548,19 @@ def test_radial_constraint(tmp_path):
     model.fit(x, y, batch_size=4, epochs=1, verbose=0)
     for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "o.h5").get_weights(), model.get_weights(), strict=True):
         tool.assert_close(ours, theirs, 1e-5)
+
+
+@pytest.mark.parametrize(("module", "name"), [(tf_keras, "m.h5"), (tf_keras, "m.keras"), (keras, "m.h5")], ids=range(3))
+def test_metrics_of_the_users_own(module, name, tmp_path):
+    """Functions of programs are left out with a warning; the rest of the compile arguments counts."""
+    def own(y_true, y_pred):
+        return y_pred - y_true
+
+    model = module.Sequential([module.Input((3,)), module.layers.Dense(2)])
+    model.compile(module.optimizers.SGD(0.25), "mse", metrics=[own])
+    model.save(tmp_path / name)
+    for target in ("o.keras", "o.h5"):
+        done = tool.run("convert", tmp_path / name, tmp_path / target)
+        assert done.code == 0 and "compiled without metrics" in done.err and "'own'" in done.err, done
+    again = keras.models.load_model(tmp_path / "o.keras")
+    assert again.optimizer.get_config()["learning_rate"] == 0.25 and again.loss == "mse"
