@@ -130,6 +130,26 @@ def test_shapes_of_targets(loss, shape, of_targets, metrics, tmp_path, request):
     judge(tmp_path, model, x, y, sample_weight=sample_weight, batch_size=4)
 
 
+@pytest.mark.parametrize(("steps", "strategy"), [(None, "default"), (3, "default"), (None, "mirrored:2")])
+def test_a_loss_without_reduction_beside_others(steps, strategy, tmp_path, request):
+    """Keras adds the others' losses to each number of it, and weighs it by the rows of each batch."""
+    rng = tool.generator(request.node.name)
+    inputs = keras.Input((steps, 6) if steps else (6,))
+    model = keras.Model(inputs, {name: keras.layers.Dense(2, name=name)(inputs) for name in "abc"})
+    tool.randomise(model, rng)
+    model.compile("sgd", {"a": "mae", "b": keras.losses.MeanSquaredError(reduction="none"), "c": keras.losses.Huber(reduction="sum")},
+                  loss_weights={"a": 0.5, "b": 2.0, "c": 0.3})
+    model.save(tmp_path / "start.keras")
+    shape = (13, steps) if steps else (13,)
+    x, y = rng.normal(0, 1, (*shape, 6)).astype("float32"), {name: rng.normal(0, 1, (*shape, 2)).astype("float32") for name in "abc"}
+    tool.save_npz(tmp_path / "d.npz", x=x, **{f"y_{name}": values for name, values in y.items()})
+    tool.ok("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
+            "--strategy", strategy, "--save", tmp_path / "ours.keras", "--history", tmp_path / "h.json")
+    theirs = answers.fit(model, x, y, epochs=2, batch_size=8)
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), theirs)
+    compare(keras.models.load_model(tmp_path / "ours.keras"), model, what="after fit:")
+
+
 def test_validation_data(tmp_path, request):
     rng = tool.generator(request.node.name)
     model, x, y = prepare(tmp_path, "cnn", "scce", table.OPTIMIZERS["sgd-momentum"](), rng)

@@ -1,4 +1,6 @@
 // One step of training or evaluation, spread over the replicas of a strategy.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -139,18 +141,30 @@ AllReduceSteps::StepOutput AllReduceSteps::forward_loss(const Batch& part, const
   const int replicas = share_of(whole).replicas;
   const WholeBatch mixed{whole.y, whole.sample_weight,
                          [&](const Tensor& mine) { return gather_rows(mine, offset, all_rows); }};
-  for (const LossPart& item :
-       session_.compiled->loss_parts(part.y, out.y_pred, part.sample_weight, replicas > 1 ? &mixed : nullptr)) {
+  const auto parts =
+      session_.compiled->loss_parts(part.y, out.y_pred, part.sample_weight, replicas > 1 ? &mixed : nullptr);
+  Tensors values;
+  for (const LossPart& item : parts) {
     const bool of_whole = item.of_whole_batch;
-    Tensor value = of_whole ? losses::Loss::finish(item.reduced) / static_cast<double>(replicas)
-                            : share_of_loss(item.reduced, all_rows);
-    if (value.rank() > 0) {
-      const double counted = static_cast<double>(of_whole ? all_rows : rows);
-      if (rows > 0) out.numbers_per_row = static_cast<double>(value.num_elements()) / counted;
-      value = ops::reduce_sum(value);
-    }
-    out.output_losses.push_back(ops::detach(value).item<double>());
-    if (item.weight != 1.0) value = value * item.weight;
+    values.push_back(of_whole ? losses::Loss::finish(item.reduced) / static_cast<double>(replicas)
+                              : share_of_loss(item.reduced, all_rows));
+    const double counted = static_cast<double>(of_whole ? all_rows : rows);
+    if (const Tensor& value = values.back(); value.rank() > 0 && rows > 0)
+      out.numbers_per_row = std::max(out.numbers_per_row, static_cast<double>(value.num_elements()) / counted);
+  }
+  const double numbers = out.numbers_per_row * static_cast<double>(all_rows);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Tensor value = values[i];
+    const bool unreduced = value.rank() > 0;
+    const double own = unreduced ? static_cast<double>(value.num_elements()) *
+                                       (parts[i].of_whole_batch || rows == 0
+                                            ? 1.0
+                                            : static_cast<double>(all_rows) / static_cast<double>(rows))
+                                 : 1.0;
+    if (unreduced) value = ops::reduce_sum(value);
+    out.output_losses.push_back(ops::detach(value).item<double>() / std::max(own, 1.0));
+    if (!unreduced && numbers > 0) value = value * numbers;  // Keras adds it to each of the numbers of the others
+    if (parts[i].weight != 1.0) value = value * parts[i].weight;
     out.loss = out.loss.defined() ? out.loss + value : value;
   }
   double share = all_rows > 0 ? static_cast<double>(rows) / static_cast<double>(all_rows) : 1.0;
@@ -244,11 +258,9 @@ AllReduceSteps::StepOutput AllReduceSteps::join(const Batch& batch, const std::v
 Results AllReduceSteps::finish_step(const Batch& batch, const StepOutput& whole) {
   const std::int64_t rows = batch_rows(batch);
   const double numbers = whole.numbers_per_row > 0 ? whole.numbers_per_row * static_cast<double>(rows) : 1.0;
-  std::vector<double> output_losses = whole.output_losses;
-  for (double& loss : output_losses) loss /= numbers;
   const auto update = [&] {
-    session_.compiled->update(batch.y, whole.y_pred, batch.sample_weight, whole.total_loss / numbers, output_losses,
-                              rows);
+    session_.compiled->update(batch.y, whole.y_pred, batch.sample_weight, whole.total_loss / numbers,
+                              whole.output_losses, rows);
   };
   // Metrics take the whole batch at once, in one replica: their sums over replicas are then those of one.
   session_.run_alone(update);

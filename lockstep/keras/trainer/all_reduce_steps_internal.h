@@ -37,8 +37,8 @@ class AllReduceSteps : public StepRunner {
     Tensor loss;                        // a replica's share of the batch's loss
     double total_loss = 0;              // once joined: the batch's loss
     std::vector<double> output_losses;  // each output's own loss, or the share of it
-    // How many numbers a loss without reduction has for each row; 0 where losses are one number. The losses above are
-    // then sums, whose gradient Keras takes; their mean is shown.
+    // How many numbers a loss without reduction has for each row; 0 where losses are one number. The loss is then their
+    // sum, whose gradient Keras takes; the mean is shown, and that of each output's own.
     double numbers_per_row = 0;
     // Parts of weights and slots that other workers still compute; see GradientSum::finish.
     std::shared_ptr<collectives::Pending> others;

@@ -282,11 +282,13 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
 }
 
 void Compiled::add_output_losses(const std::vector<double>& output_losses, std::int64_t rows) {
-  // In a graph Keras 3 does not know how many rows a batch has: the mean is one of batches.
-  const double n = options_.run_eagerly || model_.keras_version() < 3 ? static_cast<double>(rows) : 1.0;
+  const double n = static_cast<double>(rows);
+  const bool keras2 = model_.keras_version() < 3;
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < output_losses.size(); ++i) {
-    const double weight = model_.keras_version() < 3 && is_unreduced(losses_[i]) ? n * n : n;
+    const bool unreduced = is_unreduced(losses_[i]);
+    // In a graph Keras 3 does not know how many rows a batch has: the mean of a loss that is reduced is one of batches.
+    const double weight = keras2 ? (unreduced ? n * n : n) : options_.run_eagerly || unreduced ? n : 1.0;
     output_trackers_[i].total += output_losses[i] * weight;
     output_trackers_[i].count += weight;
   }

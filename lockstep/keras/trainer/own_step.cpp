@@ -133,7 +133,7 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
   if (!own_loss) {
     std::vector<double> output_losses;
     for (const LossPart& part : session_.compiled->loss_parts(batch.y, y_pred, batch.sample_weight))
-      output_losses.push_back(losses::Loss::finish(part.reduced).item<double>());
+      output_losses.push_back(ops::reduce_mean(losses::Loss::finish(part.reduced)).item<double>());
     session_.compiled->add_output_losses(output_losses, batch_rows(batch));
   }
   const Model* const own_metrics = object_overriding(session_.model, &Model::compute_metrics);
