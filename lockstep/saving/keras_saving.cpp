@@ -222,6 +222,7 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
       } catch (const Error& error) {
         if (error.code() != Code::kInvalidArgument) throw;
         failures.push_back(error.message());
+        break;  // as in Keras, the object's variables before it are loaded, those behind it are not
       }
     }
     for (const distribute::VariablePtr& variable : object.state.zeroed)

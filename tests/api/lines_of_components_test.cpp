@@ -154,6 +154,13 @@ TEST(ComponentLines, WeightsOfAnotherShapeAreSkipped) {
   b.load_weights(path.string(), {.skip_mismatch = true});
   EXPECT_EQ(numbers(a.get_weights()[0]), numbers(b.get_weights()[0]));
   EXPECT_THROW(b.load_weights(path.string()), ls::Error);
+  // The bias of the second layer of c fits, but not the kernel before it: Keras leaves both alone.
+  const keras::Sequential c({keras::Input({4}), layers::Dense(7), layers::Dense(2, {.bias_initializer = "ones"})});
+  const keras::Sequential d({keras::Input({4}), layers::Dense(3), layers::Dense(2)});
+  c.load_weights(path.string(), {.skip_mismatch = true});
+  EXPECT_EQ(numbers(c.get_weights()[3]), (Numbers{1, 1}));
+  d.load_weights(path.string(), {.skip_mismatch = true});
+  EXPECT_EQ(numbers(d.get_weights()[2]), numbers(a.get_weights()[2]));
   std::filesystem::remove(path);
 }
 
