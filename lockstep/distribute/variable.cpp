@@ -77,6 +77,19 @@ Variable Variable::create(Tensor initial_value, VariableOptions options) {
   return variable;
 }
 
+Tensor InitialValue::value(const Shape& shape, DType dtype) const {
+  if (make_) {
+    if (!shape.known_rank())
+      throw_invalid_argument("Variable requires a shape where its value is made by an initializer");
+    return make_(shape, dtype == DType::kInvalid ? DType::kFloat32 : dtype);
+  }
+  if (!value_.defined()) throw_invalid_argument("Variable requires an initial value");
+  if (shape.known_rank() && shape != value_.shape()) {
+    throw_invalid_argument(fmt::format("invalid Variable: its initial value has shape {}, expected {}",
+                                       value_.shape().to_string(), shape.to_string()));
+  }
+  return value_;
+}
 Variable::Variable(const Tensor& initial_value, VariableOptions options)
     : Variable(create(initial_value, std::move(options))) {}
 Variable::Variable(Number initial_value, VariableOptions options)

@@ -1,6 +1,7 @@
 // Variables: one logical value with one copy for each local replica.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/base/dtype_like.h"
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/ops/functions.h"
@@ -31,6 +33,47 @@ struct VariableOptions {
   DTypeLike dtype = DType::kInvalid;  // default: that of the initial value
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
   VariableAggregation aggregation = VariableAggregation::kNone;
+};
+
+// A value, or an object that makes one for a shape and a dtype: keras::initializers::Zeros().
+class InitialValue {
+ public:
+  using Maker = std::function<Tensor(const Shape& shape, DType dtype)>;
+  InitialValue() = default;
+  template <std::convertible_to<Tensor> T>
+  InitialValue(const T& value) : value_(value) {}
+  InitialValue(std::initializer_list<Values> values) : value_(values) {}
+  template <typename T>
+  requires requires(const T& initializer, const Shape& shape, DType dtype) {
+    { (*initializer)(shape, dtype) } -> std::convertible_to<Tensor>;
+  }
+  InitialValue(const T& initializer)
+      : make_([initializer](const Shape& shape, DType dtype) { return Tensor((*initializer)(shape, dtype)); }) {}
+
+  // Throws InvalidArgument for a value of another shape, and where an initializer is given no shape.
+  Tensor value(const Shape& shape, DType dtype) const;
+
+ private:
+  Tensor value_;
+  Maker make_;
+};
+
+// Arguments by name: of keras.Variable, Variable({.initializer = x, .trainable = false}), and of tf.Variable,
+// Variable({.initial_value = 1.0, .name = "v"}).
+struct KerasVariableArguments {
+  FieldNamesOnly names_only = {};
+  InitialValue initializer = {};
+  Shape shape = Shape::unknown_rank();
+  DTypeLike dtype = DType::kInvalid;  // default: float32 of an initializer, else that of the value
+  bool trainable = true;
+  std::string name = "variable";
+};
+struct VariableArguments {
+  FieldNamesOnly names_only = {};
+  InitialValue initial_value = {};
+  std::optional<bool> trainable = std::nullopt;
+  std::string name = "Variable";
+  DTypeLike dtype = DType::kInvalid;
 };
 
 class ReplicaContext;
@@ -108,6 +151,11 @@ class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Va
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
   explicit Variable(T initial_value, VariableOptions options = {})  // float32, or int32 of an integer
       : Variable(Number(initial_value), std::move(options)) {}
+  explicit Variable(const KerasVariableArguments& o)
+      : Variable(o.initializer.value(o.shape, o.dtype), {.trainable = o.trainable, .name = o.name, .dtype = o.dtype}) {}
+  explicit Variable(const VariableArguments& o)
+      : Variable(o.initial_value.value(Shape::unknown_rank(), o.dtype),
+                 {.trainable = o.trainable, .name = o.name, .dtype = o.dtype}) {}
   static Variable create(Tensor initial_value, VariableOptions options = {});
 
   const std::string& name() const;

@@ -62,6 +62,7 @@ concept FunctionFor = requires {
 template <typename T>
 class ObjectArg {
  public:
+  using FunctionPointer = typename detail::FunctionOf<T>::Pointer;
   ObjectArg() = default;
   ObjectArg(std::nullptr_t) {}
   ObjectArg(std::nullopt_t) {}

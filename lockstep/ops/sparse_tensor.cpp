@@ -77,6 +77,69 @@ SparseTensor slice(const SparseTensor& sp_input, const ops::Ints& start, const o
                                 ops::constant_ints(start, DType::kInt64), ops::constant_ints(size, DType::kInt64)});
   return {made[0], made[1], made[2]};
 }
+std::vector<SparseTensor> split(const SparseTensor& sp_input, std::int64_t num_split, int axis) {
+  const std::int64_t place = axis < 0 ? axis + sp_input.shape().rank() : axis;
+  const Tensors made =
+      ops::call("SparseSplit", {Tensor::scalar(place), sp_input.indices(), sp_input.values(), sp_input.dense_shape()},
+                {{"num_split", num_split}});
+  const auto count = static_cast<std::size_t>(num_split);
+  std::vector<SparseTensor> parts;
+  for (std::size_t i = 0; i < count; ++i) parts.emplace_back(made[i], made[count + i], made[2 * count + i]);
+  return parts;
+}
+SparseTensor transpose(const SparseTensor& sp_input, const TransposeKeywords& keywords) {
+  ops::Ints axes = keywords.perm;
+  if (axes.empty()) {
+    for (int axis = sp_input.shape().rank(); axis-- > 0;) axes.push_back(axis);
+  }
+  const Tensor order = ops::constant_ints(axes, DType::kInt64);
+  return reorder(
+      {ops::gather(sp_input.indices(), order, 1), sp_input.values(), ops::gather(sp_input.dense_shape(), order, 0)});
+}
+SparseTensor expand_dims(const SparseTensor& sp_input, int axis) {
+  std::vector<std::int64_t> dims = sp_input.shape().dims();
+  const int rank = static_cast<int>(dims.size()), place = axis < 0 ? axis + rank + 1 : axis;
+  if (place < 0 || place > rank) {
+    throw_invalid_argument(fmt::format("sparse.expand_dims: axis is {}, expected {} to {}", axis, -rank - 1, rank));
+  }
+  dims.insert(dims.begin() + place, 1);
+  return reshape(sp_input, Shape(dims));
+}
+SparseTensor retain(const SparseTensor& sp_input, const Tensor& to_retain) {
+  return {ops::boolean_mask(sp_input.indices(), to_retain), ops::boolean_mask(sp_input.values(), to_retain),
+          sp_input.dense_shape()};
+}
+std::pair<SparseTensor, Tensor> fill_empty_rows(const SparseTensor& sp_input, const Tensor& default_value) {
+  const Tensors made = ops::call("SparseFillEmptyRows", {sp_input.indices(), sp_input.values(), sp_input.dense_shape(),
+                                                         ops::cast(default_value, sp_input.dtype())});
+  return {SparseTensor(made[0], made[1], sp_input.dense_shape()), made[2]};
+}
+SparseTensor softmax(const SparseTensor& sp_input) {
+  return sp_input.with_values(
+      ops::call1("SparseSoftmax", {sp_input.indices(), sp_input.values(), sp_input.dense_shape()}));
+}
+namespace {
+SparseTensor extremum(const char* op, const SparseTensor& a, const SparseTensor& b) {
+  const Tensors made =
+      ops::call(op, {a.indices(), a.values(), a.dense_shape(), b.indices(), b.values(), b.dense_shape()});
+  return {made[0], made[1], a.dense_shape()};
+}
+}  // namespace
+SparseTensor maximum(const SparseTensor& sp_a, const SparseTensor& sp_b) {
+  return extremum("SparseSparseMaximum", sp_a, sp_b);
+}
+SparseTensor minimum(const SparseTensor& sp_a, const SparseTensor& sp_b) {
+  return extremum("SparseSparseMinimum", sp_a, sp_b);
+}
+Tensor to_indicator(const SparseTensor& sp_input, std::int64_t vocab_size) {
+  const int last = sp_input.shape().rank() - 1;
+  std::vector<std::int64_t> dims = sp_input.shape().dims();
+  dims.back() = vocab_size;
+  const Tensor rows = ops::slice_axis(sp_input.indices(), 1, 0, last);
+  const Tensor places = ops::concat({rows, ops::expand_dims(ops::cast(sp_input.values(), DType::kInt64), 1)}, 1);
+  const Tensor ones = ops::ones(Shape{sp_input.values().dim(0)}, DType::kInt32);
+  return ops::cast(ops::scatter_nd(places, ones, ops::constant_ints(dims, DType::kInt64)), DType::kBool);
+}
 SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DTypeLike dtype) {
   const std::int64_t count = std::min(num_rows, num_columns);
   const Tensor places = ops::range(count, DType::kInt64);
@@ -86,12 +149,23 @@ SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DTypeLike dtyp
 SparseTensor map_values(const std::function<Tensor(const Tensor&)>& fn, const SparseTensor& sp_input) {
   return sp_input.with_values(fn(sp_input.values()));
 }
+SparseTensor map_values(const std::function<Tensor(const Tensor&, const Tensor&)>& fn, const SparseTensor& sp_input,
+                        const Tensor& other) {
+  return sp_input.with_values(fn(sp_input.values(), other));
+}
 Tensor sparse_dense_matmul(const SparseTensor& sp_a, const Tensor& b, const MatmulKeywords& keywords) {
   return ops::call1("SparseTensorDenseMatMul", {sp_a.indices(), sp_a.values(), sp_a.dense_shape(), b},
                     {{"adjoint_a", keywords.adjoint_a}, {"adjoint_b", keywords.adjoint_b}});
 }
-Tensor reduce_sum(const SparseTensor& sp_input, const ops::Axes& axis, bool keepdims) {
-  return ops::reduce_sum(to_dense(sp_input), axis, keepdims);
+Tensor reduce_sum(const SparseTensor& sp_input, const ops::AxisKeywords& keywords) {
+  return ops::reduce_sum(to_dense(sp_input), keywords.axis, keywords.keepdims);
+}
+Tensor reduce_max(const SparseTensor& sp_input, const ops::AxisKeywords& keywords) {
+  ops::Ints axes = keywords.axis.value_or(ops::Ints());
+  for (int i = 0; !keywords.axis && i < sp_input.shape().rank(); ++i) axes.push_back(i);
+  return ops::call1("SparseReduceMax",
+                    {sp_input.indices(), sp_input.values(), sp_input.dense_shape(), ops::constant_ints(axes)},
+                    {{"keep_dims", keywords.keepdims}});
 }
 
 }  // namespace sparse

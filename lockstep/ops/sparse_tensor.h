@@ -1,8 +1,10 @@
 // tf.SparseTensor and tf.sparse. Names, order of arguments and defaults are TensorFlow's.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <iosfwd>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
@@ -44,6 +46,29 @@ std::ostream& operator<<(std::ostream& out, const SparseTensor& sparse);
 
 namespace sparse {
 
+using lockstep::SparseTensor;
+
+// Keyword arguments of the functions below.
+struct ConcatKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 0;
+  std::vector<SparseTensor> sp_inputs = {};
+};
+struct SliceKeywords {
+  FieldNamesOnly names_only = {};
+  ops::Ints start = {};
+  ops::Ints size = {};
+};
+struct SplitKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_split = 1;
+  int axis = 0;
+};
+struct TransposeKeywords {
+  FieldNamesOnly names_only = {};
+  ops::Ints perm = {};
+};
+
 Tensor to_dense(const SparseTensor& sp_input, const Tensor& default_value = {});
 SparseTensor from_dense(const Tensor& tensor);
 SparseTensor reorder(const SparseTensor& sp_input);
@@ -51,10 +76,43 @@ SparseTensor add(const SparseTensor& a, const SparseTensor& b);
 Tensor add(const SparseTensor& a, const Tensor& b);
 SparseTensor reshape(const SparseTensor& sp_input, const ShapeArg& shape);
 SparseTensor concat(int axis, const std::vector<SparseTensor>& sp_inputs);
+inline SparseTensor concat(const ConcatKeywords& o) { return concat(o.axis, o.sp_inputs); }
 SparseTensor slice(const SparseTensor& sp_input, const ops::Ints& start, const ops::Ints& size);
+inline SparseTensor slice(const SparseTensor& sp_input, const SliceKeywords& o) {
+  return slice(sp_input, o.start, o.size);
+}
+// Equal parts along an axis, the first ones larger by one where they cannot be equal.
+std::vector<SparseTensor> split(const SparseTensor& sp_input, std::int64_t num_split, int axis);
+inline std::vector<SparseTensor> split(const SparseTensor& sp_input, const SplitKeywords& o) {
+  return split(sp_input, o.num_split, o.axis);
+}
+// The axes in the order of `perm`; without it, in reverse order.
+SparseTensor transpose(const SparseTensor& sp_input, const TransposeKeywords& keywords = {});
+template <std::convertible_to<ops::Ints> Perm = ops::Ints>  // as {.perm = {1, 0}} would be a list
+SparseTensor transpose(const SparseTensor& sp_input, const Perm& perm) {
+  return transpose(sp_input, TransposeKeywords{{}, perm});
+}
+SparseTensor expand_dims(const SparseTensor& sp_input, int axis = -1);
+// The values that a bool vector marks.
+SparseTensor retain(const SparseTensor& sp_input, const Tensor& to_retain);
+// The matrix with default_value at the first place of each row without values, and which rows these were.
+std::pair<SparseTensor, Tensor> fill_empty_rows(const SparseTensor& sp_input, const Tensor& default_value);
+// Of the values of each row of the last axis.
+SparseTensor softmax(const SparseTensor& sp_input);
+SparseTensor maximum(const SparseTensor& sp_a, const SparseTensor& sp_b);
+SparseTensor minimum(const SparseTensor& sp_a, const SparseTensor& sp_b);
+// A bool tensor whose last axis has vocab_size places: true at those that are values in the row.
+Tensor to_indicator(const SparseTensor& sp_input, std::int64_t vocab_size);
 SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DTypeLike dtype = DType::kFloat32);
 // fn of the values; zeros elsewhere stay zeros.
 SparseTensor map_values(const std::function<Tensor(const Tensor&)>& fn, const SparseTensor& sp_input);
+// fn(values, other), where a sparse tensor stands for its values.
+SparseTensor map_values(const std::function<Tensor(const Tensor&, const Tensor&)>& fn, const SparseTensor& sp_input,
+                        const Tensor& other);
+inline SparseTensor map_values(const std::function<Tensor(const Tensor&, const Tensor&)>& fn,
+                               const SparseTensor& sp_input, const SparseTensor& other) {
+  return map_values(fn, sp_input, other.values());
+}
 // Of matrices; differentiable in the values and in `b`.
 struct MatmulKeywords {
   FieldNamesOnly names_only = {};
@@ -62,7 +120,18 @@ struct MatmulKeywords {
   bool adjoint_b = false;
 };
 Tensor sparse_dense_matmul(const SparseTensor& sp_a, const Tensor& b, const MatmulKeywords& keywords = {});
-Tensor reduce_sum(const SparseTensor& sp_input, const ops::Axes& axis = std::nullopt, bool keepdims = false);
+Tensor reduce_sum(const SparseTensor& sp_input, const ops::AxisKeywords& keywords = {});
+// Of the values that are there, not of the zeros elsewhere.
+Tensor reduce_max(const SparseTensor& sp_input, const ops::AxisKeywords& keywords = {});
+// By position: reduce_sum(x, 1), reduce_sum(x, {0, 1}). Templates, because GCC would take {.axis = 1} for a list.
+template <std::convertible_to<ops::Axes> A = ops::Axes>
+Tensor reduce_sum(const SparseTensor& sp_input, const A& axis, bool keepdims = false) {
+  return reduce_sum(sp_input, ops::AxisKeywords{{}, axis, keepdims});
+}
+template <std::convertible_to<ops::Axes> A = ops::Axes>
+Tensor reduce_max(const SparseTensor& sp_input, const A& axis, bool keepdims = false) {
+  return reduce_max(sp_input, ops::AxisKeywords{{}, axis, keepdims});
+}
 
 }  // namespace sparse
 }  // namespace lockstep

@@ -141,7 +141,7 @@ void BuiltInLayer::reset_states() { built_in_->reset_states(); }
 void BuiltInLayer::set_activation(const activations::ActivationPtr& activation) {
   built_in_->set_activation(activation);
 }
-Tensors BuiltInLayer::get_initial_state(const Extent& batch_size) const {
+Structure BuiltInLayer::get_initial_state(const Extent& batch_size) const {
   return built_in_->get_initial_state(batch_size);
 }
 void BuiltInLayer::adapt(const Structure& data) { built_in_->adapt(data); }
@@ -159,7 +159,7 @@ std::vector<std::int64_t> BuiltInCell::state_size() const {
 }
 
 Structure BuiltInCell::call(const Structure& inputs, const Structure& states) {
-  return dynamic_cast<RnnCell&>(*built_in()).run_step(inputs.leaf(), states.flatten(), current_training());
+  return dynamic_cast<RnnCell&>(*built_in()).run_step(inputs.leaf(), states.flatten(), current_training(), states);
 }
 
 Structure BuiltInCell::call(const Structure& given, const CallContext&) {

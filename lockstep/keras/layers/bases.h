@@ -41,7 +41,7 @@ class BuiltInLayer : public Layer {
   std::vector<std::string> call_parameters() const override;
   void reset_states() override;
   void set_activation(const activations::ActivationPtr& activation) override;
-  Tensors get_initial_state(const Extent& batch_size) const override;
+  Structure get_initial_state(const Extent& batch_size) const override;
   void adapt(const Structure& data) override;
   void adapt(const data::Dataset& batches) override;
   void enable_lora(const LoraOptions& options) override;

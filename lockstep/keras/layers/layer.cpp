@@ -73,7 +73,7 @@ void Layer::set_activation(const activations::ActivationPtr&) {
   throw_invalid_argument(fmt::format("{} '{}': its activation cannot be replaced", class_name(), name()));
 }
 
-Tensors Layer::get_initial_state(const Extent&) const {
+Structure Layer::get_initial_state(const Extent&) const {
   throw_invalid_argument(
       fmt::format("{} '{}' has no initial state: it is not a recurrent layer", class_name(), name()));
 }

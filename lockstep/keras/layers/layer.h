@@ -169,7 +169,7 @@ class Layer : public Operation {
   // Activation and those of dense layers and convolutions.
   virtual void set_activation(const activations::ActivationPtr& activation);
   // The states with which a recurrent layer begins. Throws InvalidArgument for other classes.
-  virtual Tensors get_initial_state(const Extent& batch_size) const;
+  virtual Structure get_initial_state(const Extent& batch_size) const;
   // Learns the layer's state from data, before fit: from an array of all samples, or from a dataset of batches (of
   // which, where its elements are tuples, the first part counts). Throws InvalidArgument for classes without state to
   // learn.

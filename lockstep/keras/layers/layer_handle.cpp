@@ -57,8 +57,20 @@ void LayerHandle::set_activation(const activations::ActivationArg& activation) c
   note_changed_layer();
 }
 void LayerHandle::reset_states() const { object().reset_states(); }
-std::vector<Tensor> LayerHandle::get_initial_state(const Extent& batch_size) const {
+Structure LayerHandle::get_initial_state(const Extent& batch_size) const {
   return object().get_initial_state(batch_size);
+}
+std::vector<double> LayerHandle::bin_boundaries() const {
+  const Json config = get_config();
+  if (!config.contains("bin_boundaries")) {
+    throw_invalid_argument(fmt::format("{} '{}' has no bin_boundaries, which layers of the class Discretization have",
+                                       class_name(), name()));
+  }
+  std::vector<double> boundaries;
+  if (const Json& found = config.at("bin_boundaries"); found.is_array()) {
+    for (const Json& boundary : found) boundaries.push_back(boundary.get<double>());
+  }
+  return boundaries;
 }
 void LayerHandle::adapt(const Structure& data) const { object().adapt(data); }
 void LayerHandle::adapt(const data::Dataset& batches) const { object().adapt(batches); }

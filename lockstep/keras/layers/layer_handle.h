@@ -47,6 +47,12 @@ struct CallOptions {
   std::vector<KeywordArgument> arguments = {};
 };
 
+// Of get_initial_state().
+struct InitialStateKeywords {
+  FieldNamesOnly names_only = {};
+  Extent batch_size = 0;
+};
+
 template <typename T>
 concept PositionalArgument =
     std::is_convertible_v<const T&, Structure> && !std::is_convertible_v<const T&, CallOptions>;
@@ -129,8 +135,12 @@ class LayerHandle : public Handle<Layer> {
   // lstm(x, {.initial_state = other.states()}).
   std::vector<Tensor> states() const;
   void reset_state() const { reset_states(); }
-  // The states with which a recurrent layer begins: zeros, (batch_size, units). Throws InvalidArgument for others.
-  std::vector<Tensor> get_initial_state(const Extent& batch_size) const;
+  // The states with which a recurrent layer or a cell begins: zeros, (batch_size, units), of several cells a list for
+  // each. Throws InvalidArgument for others.
+  Structure get_initial_state(const Extent& batch_size) const;
+  Structure get_initial_state(const InitialStateKeywords& o) const { return get_initial_state(o.batch_size); }
+  // Of Discretization: the boundaries that were given, or that adapt() found. Throws InvalidArgument for others.
+  std::vector<double> bin_boundaries() const;
   // Learns the layer's state from an array of all samples or from a dataset of batches: normalization.adapt(x). Throws
   // InvalidArgument for layers without state to learn.
   void adapt(const Structure& data) const;

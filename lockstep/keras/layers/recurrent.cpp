@@ -129,9 +129,9 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
     const LoopOptions options = loop();
     const Tensor kept = options.return_sequences && !masks.empty() ? masks[0] : Tensor();
     if (!options.return_state) return kept;
-    Structure::List all(outputs.num_leaves());
+    Tensors all(outputs.num_leaves());
     all[0] = kept;
-    return Structure::list(std::move(all));
+    return outputs.pack(all);
   }
 
   void build(const Nested<Shape>& shapes) override {
@@ -173,17 +173,19 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
         ops::cast(options.return_sequences ? batch_first(outcome.all) : outcome.last, compute_dtype());
     if (!options.return_state) return output;
     Structure::List all = {output};
-    for (const Tensor& state : outcome.states) all.emplace_back(ops::cast(state, compute_dtype()));
+    for (Tensor& state : outcome.states) state = ops::cast(state, compute_dtype());
+    // As in Keras: nested as the given states, else as the shapes of a symbolic call, or as the cells' first states.
+    const Argument* given = context.arguments->find("initial_state");
+    const bool listed = given && given->is_list();
+    for (Structure& item : cell_->nested(outcome.states, [&](std::size_t cell) {
+           if (listed && cell < given->size()) return !given->parts()[cell].is_list();
+           return x.is_symbolic() || cell_->begins_bare(cell);
+         }))
+      all.push_back(std::move(item));
     return Structure::list(std::move(all));
   }
 
-  Tensors get_initial_state(const Extent& batch_size) const override {
-    Tensors states;
-    const std::vector<DType> dtypes = cell_->state_dtypes();
-    for (std::int64_t size : cell_->state_sizes())
-      states.push_back(ops::zeros({batch_size, size}, dtypes[states.size()]));
-    return states;
-  }
+  Structure get_initial_state(const Extent& batch_size) const override { return cell_->get_initial_state(batch_size); }
   std::vector<VariablePtr> kept_states() const override { return kept_; }
   void reset_states() override {
     for (const VariablePtr& state : kept_) state->assign(Tensor::zeros(state->shape(), state->dtype()));

@@ -223,6 +223,7 @@ class UserCell : public RnnCell {
   std::vector<DType> state_dtypes() const override {
     return std::vector<DType>(state_sizes().size(), cell_->compute_dtype());
   }
+  bool begins_bare(std::size_t) const override { return true; }
   CellMasks draw_masks(const Tensor&) override { return {}; }
   Tensor project(const Tensor& x, const CellMasks&) override { return ops::cast(x, cell_->compute_dtype()); }
   Result step(const Tensor& x, const Tensors& states, const CellMasks&) override {
@@ -314,6 +315,20 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
     }
     return dtypes;
   }
+  Structure::List nested(const Tensors& states, const Bare& bare) const override {
+    Structure::List items;
+    auto next = states.begin();
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      const auto end = next + static_cast<std::ptrdiff_t>(cells_[i]->state_sizes().size());
+      if (end - next == 1 && bare(i))
+        items.emplace_back(*next);
+      else
+        items.push_back(Structure::list({next, end}));
+      next = end;
+    }
+    return items;
+  }
+  bool begins_bare(std::size_t cell) const override { return cells_.at(cell)->begins_bare(0); }
   std::int64_t output_size() const override { return cells_.back()->output_size(); }
   void build(const Nested<Shape>& shapes) override {
     Shape shape = shapes.is_list() ? shapes.parts().at(0).leaf() : shapes.leaf();
@@ -389,14 +404,24 @@ Structure RnnCell::call(const Structure& inputs, const CallContext& context) {
     throw_invalid_argument(
         fmt::format("{} '{}' has {} states, {} were given", class_name(), name(), state_sizes().size(), states.size()));
   }
-  return run_step(x, states, context.training);
+  return run_step(x, states, context.training, inputs[1]);
 }
 
-Structure RnnCell::run_step(const Tensor& x, const Tensors& states, bool training) {
+Structure RnnCell::get_initial_state(const Extent& batch_size) const {
+  Tensors states;
+  const std::vector<DType> dtypes = state_dtypes();
+  for (std::int64_t size : state_sizes()) states.push_back(ops::zeros({batch_size, size}, dtypes[states.size()]));
+  return Structure::list(nested(states, [this](std::size_t cell) { return begins_bare(cell); }));
+}
+
+Structure RnnCell::run_step(const Tensor& x, const Tensors& states, bool training, const Structure& given) {
   const CellMasks drawn = t_masks ? *t_masks : draw_masks(x), masks = t_masks || training ? drawn : CellMasks();
   const Result result = step(project(x, masks), states, masks);
-  Structure::List next(result.states.begin(), result.states.end());
-  return Structure::list({Structure(result.output), Structure::list(std::move(next))});
+  Structure::List next = nested(result.states, [&](std::size_t cell) {
+    return given.is_list() && cell < given.size() && !given.parts()[cell].is_list();
+  });
+  const bool alone = next.size() == 1 && !given.is_list();
+  return Structure::list({Structure(result.output), alone ? next[0] : Structure::list(std::move(next))});
 }
 
 void take_objects(const RnnCell& cell, RNNOptions& options) {

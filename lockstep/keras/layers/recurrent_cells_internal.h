@@ -54,13 +54,25 @@ class RnnCell : public Layer {
     return std::nullopt;
   }
 
+  // The states as Keras nests them: a list of tensors, of stacked cells of an item for each cell. There a cell of one
+  // state has the tensor where bare(its place), else a list of it.
+  using Bare = std::function<bool(std::size_t cell)>;
+  virtual Structure::List nested(const Tensors& states, const Bare& bare) const {
+    (void)bare;
+    return {states.begin(), states.end()};
+  }
+  // Whether the state of a cell of a stack begins as a tensor: of classes without get_initial_state().
+  virtual bool begins_bare(std::size_t) const { return false; }
+  Structure get_initial_state(const Extent& batch_size) const override;
+
   std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }
   TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }
   virtual const layers::RNNOptions* cell_options() const { return nullptr; }
   // What is built, tracked and saved: the cell itself, or the user's layer that it runs.
   virtual LayerHandle layer() { return std::static_pointer_cast<RnnCell>(shared_from_this()); }
   // One step of x (batch, features): {output, {state, …}}. Within a sequence that RNN runs, with its dropout masks.
-  Structure run_step(const Tensor& x, const Tensors& states, bool training);
+  // As in Keras, the next states are nested as the given ones, whose tensors `states` are.
+  Structure run_step(const Tensor& x, const Tensors& states, bool training, const Structure& given);
   // Called by itself: on {inputs, state, …}.
   Structure call(const Structure& inputs, const CallContext& context) override;
 

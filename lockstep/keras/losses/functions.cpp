@@ -256,4 +256,25 @@ Tensor circle(const Tensor& y_true, const Tensor& y_pred, bool remove_diagonal, 
   return ops::softplus(pooled(positive, positive_part) + pooled(negative, negative_part));
 }
 
+Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred) { return cosine_similarity(y_true, y_pred, -1); }
+Tensor huber(const Tensor& y_true, const Tensor& y_pred) { return huber(y_true, y_pred, 1.0); }
+Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred) {
+  return binary_crossentropy(y_true, y_pred, false);
+}
+Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred) {
+  return binary_focal_crossentropy(y_true, y_pred, false);
+}
+Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred) {
+  return categorical_crossentropy(y_true, y_pred, false);
+}
+Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred) {
+  return categorical_focal_crossentropy(y_true, y_pred, 0.25);
+}
+Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred) {
+  return sparse_categorical_crossentropy(y_true, y_pred, false);
+}
+Tensor dice(const Tensor& y_true, const Tensor& y_pred) { return dice(y_true, y_pred, std::nullopt); }
+Tensor tversky(const Tensor& y_true, const Tensor& y_pred) { return tversky(y_true, y_pred, 0.5); }
+Tensor circle(const Tensor& y_true, const Tensor& y_pred) { return circle(y_true, y_pred, true); }
+
 }  // namespace lockstep::losses

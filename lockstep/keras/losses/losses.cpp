@@ -301,10 +301,21 @@ LossPtr made_of_function(LossFunction function) {
       {squared_hinge, "squared_hinge"},
       {categorical_hinge, "categorical_hinge"},
       {kl_divergence, "kl_divergence"},
-      {poisson, "poisson"}};
+      {poisson, "poisson"},
+      {cosine_similarity, "cosine_similarity"},
+      {huber, "huber"},
+      {binary_crossentropy, "binary_crossentropy"},
+      {binary_focal_crossentropy, "binary_focal_crossentropy"},
+      {categorical_crossentropy, "categorical_crossentropy"},
+      {categorical_focal_crossentropy, "categorical_focal_crossentropy"},
+      {sparse_categorical_crossentropy, "sparse_categorical_crossentropy"},
+      {dice, "dice"},
+      {tversky, "tversky"},
+      {circle, "circle"}};
   if (const Pointer* const pointer = function.target<Pointer>()) {
     for (const auto& [known, name] : kNamed) {
-      if (*pointer == known) return get(name);
+      // The class has another name than the function.
+      if (*pointer == known) return *pointer == Pointer{huber} ? Huber({.name = name}) : get(name);
     }
   }
   if (const std::string name = keras::function_name(function); !name.empty())

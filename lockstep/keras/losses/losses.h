@@ -131,8 +131,8 @@ Tensor mean_squared_error(const Tensor& y_true, const Tensor& y_pred);
 Tensor mean_absolute_error(const Tensor& y_true, const Tensor& y_pred);
 Tensor mean_absolute_percentage_error(const Tensor& y_true, const Tensor& y_pred);
 Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred);
-Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, int axis = -1);
-Tensor huber(const Tensor& y_true, const Tensor& y_pred, double delta = 1.0);
+Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, int axis);
+Tensor huber(const Tensor& y_true, const Tensor& y_pred, double delta);
 Tensor log_cosh(const Tensor& y_true, const Tensor& y_pred);
 Tensor hinge(const Tensor& y_true, const Tensor& y_pred);
 Tensor squared_hinge(const Tensor& y_true, const Tensor& y_pred);
@@ -142,12 +142,12 @@ Tensor poisson(const Tensor& y_true, const Tensor& y_pred);
 // Of each element; the others are means over an axis. As Keras's, of the logits if y_pred comes from sigmoid or
 // softmax.
 Tensor elementwise_binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false);
-Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
-                           double label_smoothing = 0.0, int axis = -1);
-Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool apply_class_balancing = false,
+Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits, double label_smoothing = 0.0,
+                           int axis = -1);
+Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool apply_class_balancing,
                                  double alpha = 0.25, double gamma = 2.0, bool from_logits = false,
                                  double label_smoothing = 0.0, int axis = -1);
-Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
+Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits,
                                 double label_smoothing = 0.0, int axis = -1);
 // The keyword arguments of the functions above.
 struct CrossentropyKeywords {
@@ -162,12 +162,12 @@ inline Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, co
 inline Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyKeywords& o) {
   return categorical_crossentropy(y_true, y_pred, o.from_logits, o.label_smoothing, o.axis);
 }
-Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, const ClassFactors& alpha = 0.25,
+Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, const ClassFactors& alpha,
                                       double gamma = 2.0, bool from_logits = false, double label_smoothing = 0.0,
                                       int axis = -1);
 Tensor categorical_generalized_cross_entropy(const Tensor& y_true, const Tensor& y_pred, double q);
 // Labels are integers (any dtype); entries equal to ignore_class give 0.
-Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
+Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits,
                                        std::optional<std::int64_t> ignore_class = std::nullopt, int axis = -1);
 struct SparseCrossentropyKeywords {
   FieldNamesOnly names_only = {};
@@ -179,10 +179,22 @@ inline Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor
                                               const SparseCrossentropyKeywords& o) {
   return sparse_categorical_crossentropy(y_true, y_pred, o.from_logits, o.ignore_class, o.axis);
 }
-Tensor dice(const Tensor& y_true, const Tensor& y_pred, const std::optional<std::vector<std::int64_t>>& axis = {});
-Tensor tversky(const Tensor& y_true, const Tensor& y_pred, double alpha = 0.5, double beta = 0.5,
+Tensor dice(const Tensor& y_true, const Tensor& y_pred, const std::optional<std::vector<std::int64_t>>& axis);
+Tensor tversky(const Tensor& y_true, const Tensor& y_pred, double alpha, double beta = 0.5,
                const std::optional<std::vector<std::int64_t>>& axis = {});
-Tensor circle(const Tensor& y_true, const Tensor& y_pred, bool remove_diagonal = true, double gamma = 80.0,
+Tensor circle(const Tensor& y_true, const Tensor& y_pred, bool remove_diagonal, double gamma = 80.0,
               double margin = 0.4);
+
+// With the defaults of Keras: binary_crossentropy(y, p), and where a function is given: .loss = binary_crossentropy.
+Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred);                // axis -1
+Tensor huber(const Tensor& y_true, const Tensor& y_pred);                            // delta 1
+Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred);              // of probabilities
+Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred);        // alpha 0.25, gamma 2
+Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred);         // of probabilities
+Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred);   // alpha 0.25, gamma 2
+Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred);  // of probabilities
+Tensor dice(const Tensor& y_true, const Tensor& y_pred);                             // over all axes
+Tensor tversky(const Tensor& y_true, const Tensor& y_pred);                          // alpha and beta 0.5
+Tensor circle(const Tensor& y_true, const Tensor& y_pred);                           // gamma 80, margin 0.4
 
 }  // namespace lockstep::losses

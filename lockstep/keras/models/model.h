@@ -246,6 +246,17 @@ class Model {
   History fit(const Structure& x, const Structure& y) const {
     return fit(x, y, FitOptions());
   }
+  // Numbers or texts in braces are a tensor: fit(x, {{1.0}, {0.0}}, {.epochs = 2}), fit({{0.5}, {2.0}}, {{1.0}, {0.0}},
+  // {.epochs = 2}).
+  History fit(const Structure& x, std::initializer_list<Values> y, FitOptions options) const {
+    return fit(x, in_braces(y), std::move(options));
+  }
+  History fit(std::initializer_list<Values> x, const Structure& y, FitOptions options) const {
+    return fit(in_braces(x), y, std::move(options));
+  }
+  History fit(std::initializer_list<Values> x, std::initializer_list<Values> y, FitOptions options) const {
+    return fit(in_braces(x), in_braces(y), std::move(options));
+  }
   History fit(const BatchedData& data, FitOptions options = {}) const;
   // Without targets: for models whose losses are their own.
   History fit(const Structure& x, FitOptions options) const { return fit(x, {}, std::move(options)); }
@@ -259,6 +270,15 @@ class Model {
     return fit(x, y, std::move(options));
   }
   Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
+  Results evaluate(const Structure& x, std::initializer_list<Values> y, EvaluateOptions options) const {
+    return evaluate(x, in_braces(y), std::move(options));
+  }
+  Results evaluate(std::initializer_list<Values> x, const Structure& y, EvaluateOptions options) const {
+    return evaluate(in_braces(x), y, std::move(options));
+  }
+  Results evaluate(std::initializer_list<Values> x, std::initializer_list<Values> y, EvaluateOptions options) const {
+    return evaluate(in_braces(x), in_braces(y), std::move(options));
+  }
   Results evaluate(const BatchedData& data, EvaluateOptions options = {}) const;
   Results evaluate(EvaluateOptions options) const {
     const Structure x = std::move(options.x), y = std::move(options.y);
@@ -414,6 +434,10 @@ class Model {
   mutable ModelPtr impl_;
 
  private:
+  // The tensor of values in braces; of none, nothing.
+  static Structure in_braces(std::initializer_list<Values> values) {
+    return values.size() == 0 ? Structure() : Structure(Tensor(values));
+  }
   static ModelPtr behind(const LayerHandle& layer);
   [[noreturn]] void throw_other_class(const std::string& name) const;
   // Throws FailedPrecondition for a functional model.

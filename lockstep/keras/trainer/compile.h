@@ -27,6 +27,9 @@ class ArgTree {
   requires(std::is_convertible_v<U, Arg> && !std::is_same_v<std::remove_cvref_t<U>, ArgTree> &&
            !std::is_same_v<std::remove_cvref_t<U>, Json>) ArgTree(U&& leaf)
       : leaf_(std::forward<U>(leaf)) {}
+  // Also one of several overloads: .loss = losses::binary_crossentropy.
+  template <typename A = Arg>
+  ArgTree(typename A::FunctionPointer function) : leaf_(function) {}
   ArgTree(std::initializer_list<ArgTree> items) : kind_(Kind::kList), items_(items) {}
   ArgTree(std::vector<ArgTree> items) : kind_(Kind::kList), items_(std::move(items)) {}
   template <std::convertible_to<Arg> U>
