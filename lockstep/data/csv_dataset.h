@@ -51,10 +51,7 @@ class CsvDataset : public Dataset {
              const CsvDatasetOptions& options = {})
       : CsvDataset(std::vector<std::string>{filename}, record_defaults, options) {}
   // rows = rows.batch(2)
-  CsvDataset& operator=(const Dataset& other) {
-    Dataset::operator=(other);
-    return *this;
-  }
+  using Dataset::operator=;
 };
 
 struct MakeCsvDatasetOptions {

@@ -29,10 +29,7 @@ class TextLineDataset : public Dataset {
   // filenames: string scalars.
   explicit TextLineDataset(const Dataset& filenames, const std::string& compression_type = "");
   // lines = lines.batch(2)
-  TextLineDataset& operator=(const Dataset& other) {
-    Dataset::operator=(other);
-    return *this;
-  }
+  using Dataset::operator=;
 };
 
 // The records of TFRecord files as string scalars. Both checksums of each record are checked: iterating throws DataLoss
@@ -52,10 +49,7 @@ class TFRecordDataset : public Dataset {
       : TFRecordDataset(std::vector<std::string>(filenames.begin(), filenames.end()), compression_type) {}
   explicit TFRecordDataset(const Dataset& filenames, const std::string& compression_type = "");
   // records = records.map(parse)
-  TFRecordDataset& operator=(const Dataset& other) {
-    Dataset::operator=(other);
-    return *this;
-  }
+  using Dataset::operator=;
 };
 
 // The names that match glob patterns (*, ?, [...] within a folder's name), sorted, as string scalars; shuffled in a new

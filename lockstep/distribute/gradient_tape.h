@@ -47,6 +47,7 @@ class Targets : public Tensors {
   Targets(const Nested<Tensor>& targets) : Tensors(targets.flatten()) {}
   Targets(const Tensors& targets) : Tensors(targets) {}
   Targets(std::initializer_list<Tensor> targets) : Tensors(targets) {}
+  Targets(std::initializer_list<Nested<Tensor>::Entry> targets) : Targets(Nested<Tensor>(targets)) {}  // a dict
 };
 
 // The gradients of N sources.
@@ -57,9 +58,15 @@ class Gradients : public std::array<Tensor, N> {
   operator Tensors() const { return Tensors(this->begin(), this->end()); }
 };
 
+// What a source without a connection to the targets gets: an undefined tensor, or zeros of its shape.
+struct UnconnectedGradients {
+  static constexpr std::string_view NONE = "none";
+  static constexpr std::string_view ZERO = "zero";
+};
+
 struct GradientOptions {
   Tensor output_gradients = {};
-  std::string_view unconnected_gradients = "none";  // or "zero": zeros for a source without a connection
+  std::string_view unconnected_gradients = UnconnectedGradients::NONE;
 };
 
 // Records on the thread on which it was made, from construction until end_recording() or destruction. Trainable
@@ -132,6 +139,11 @@ class GradientTape {
     return filled(gradient(targets, source, options.output_gradients), source, options);
   }
   Tensors gradient(const Targets& targets, const Variables& sources, const GradientOptions& options);
+  template <std::size_t N>
+  Gradients<N> gradient(const Targets& targets, const distribute::Variable (&sources)[N],
+                        const GradientOptions& options) {
+    return Gradients<N>(gradient(targets, Variables(sources, sources + N), options));
+  }
 
   // The derivative of each element of the target with respect to each of the source, shape target + source; undefined
   // for a source without a connection.

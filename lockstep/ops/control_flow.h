@@ -162,6 +162,16 @@ Nested<Tensor> foldr(Fn fn, const Nested<Tensor>& elems, const Nested<Tensor>& i
 }  // namespace lockstep::ops
 
 namespace lockstep {
+// tf.function: the function itself, as its calls are compiled already. Where it is saved it is traced, see
+// saved_model::ExportArchive.
+template <typename Fn>
+Fn function(Fn fn) {
+  require_function(fn, "function");
+  return fn;
+}
+}  // namespace lockstep
+
+namespace lockstep {
 using ops::case_;
 using ops::cond;
 using ops::foldl;

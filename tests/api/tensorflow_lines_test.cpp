@@ -190,6 +190,18 @@ TEST(TensorFlowLines, UnconnectedGradientsMayBeZero) {
   EXPECT_FALSE(tape.gradient(z, x).defined());
   expect_near(tape.gradient(z, x, {.unconnected_gradients = "zero"}), {0, 0});
   EXPECT_THROW(tape.gradient(z, x, {.unconnected_gradients = "ones"}), ls::errors::InvalidArgumentError);
+  const auto [dx, dy] = tape.gradient(z, {x, y}, {.unconnected_gradients = ls::UnconnectedGradients::ZERO});
+  expect_near(dx, {0, 0});
+  expect_near(dy, {6});
+}
+
+// Numbers of the guide on automatic differentiation: 2 x - 1 / x^2 at 2.
+TEST(TensorFlowLines, ADictOfTargetsCountsAsItsSum) {
+  const Variable x(2.0);
+  GradientTape tape;
+  const auto square = ls::function([](const Tensor& value) { return value * value; });
+  const auto y0 = square(x), y1 = 1 / x;
+  expect_near(tape.gradient({{"y0", y0}, {"y1", y1}}, x), {3.75});
 }
 
 TEST(TensorFlowLines, BatchJacobiansAreThoseOfRows) {
