@@ -296,7 +296,7 @@ TensorData BundleReader::read_entry_data(const Entry& entry, bool check) const {
     damaged(fmt::format("tensor {}: stored size {} does not fit dtype {} and shape {}", entry.info.name,
                         tensor.bytes.size(), dtype_name(entry.info.dtype), entry.info.shape.to_string()));
   }
-  const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % component_size(entry.info.dtype) == 0;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % dtype_size(entry.info.dtype) == 0;
   if (aligned && !big_endian_) {
     if (check) check_crc(entry, copy_and_sum_in_halves(tensor.bytes, nullptr));
     return tensor;

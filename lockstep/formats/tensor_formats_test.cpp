@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -237,6 +238,29 @@ TEST_F(FormatsTest, NpyAndNpz) {
     const NpzReader damaged(at("b.npz"));
     for (const auto& info : damaged.list()) damaged.read(info.name);
   });
+}
+
+// Instructions for complex numbers require the alignment of a whole number.
+TEST_F(FormatsTest, ComplexNumbersAreAligned) {
+  std::span<std::byte> target;
+  TensorData number = TensorData::allocate(DType::kFloat64, Shape{}, target), pair;
+  pair = TensorData::allocate(DType::kComplex128, Shape{}, target);
+  std::memset(target.data(), 1, target.size());
+  write_npy(at("c.npy"), pair);
+  BundleWriter writer(at("c"));
+  writer.add("a", number);
+  writer.add("b", pair);
+  writer.finish();
+  const std::string text = io::read_text(files_, at("c.npy"));
+  alignas(16) std::array<std::byte, 256> image{};
+  ASSERT_LE(text.size() + 8, image.size());
+  std::memcpy(image.data() + 8, text.data(), text.size());
+  const auto owner = std::make_shared<int>(0);
+  for (const TensorData& read : {parse_npy(std::span<const std::byte>(image).subspan(8, text.size()), owner, "c"),
+                                 BundleReader(at("c")).read("b")}) {
+    expect_same(read, pair);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read.bytes.data()) % 16, 0u);
+  }
 }
 
 // Gzipped ones: test_bad_input.py.
