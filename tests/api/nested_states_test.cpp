@@ -188,6 +188,15 @@ TEST(ArgumentsOfPrograms, NumbersInBracesAreTensorsOfFit) {
   EXPECT_EQ(model.fit({x}, {y}, {.epochs = 1, .verbose = 0}).history["loss"].size(), 1u);
 }
 
+TEST(ArgumentsOfPrograms, NumbersBecomeTensors) {
+  namespace keras_ops = ls::keras::ops;
+  EXPECT_EQ(keras_ops::convert_to_tensor(1e-9).dtype(), ls::float32);
+  EXPECT_EQ(keras_ops::convert_to_tensor(3).dtype(), ls::int32);
+  EXPECT_EQ(keras_ops::convert_to_tensor(true).dtype(), ls::DType::kBool);
+  EXPECT_EQ(float(keras_ops::convert_to_tensor(3, "float32") / 2), 1.5f);
+  EXPECT_EQ(keras_ops::array(2.5).shape(), ls::Shape());
+}
+
 TEST(ArgumentsOfPrograms, BoundariesOfBins) {
   auto bins = layers::Discretization({.num_bins = 4, .epsilon = 0.01});
   EXPECT_TRUE(bins.bin_boundaries().empty());

@@ -61,6 +61,16 @@ Tensor run(std::string_view class_name, std::initializer_list<Operand> operands,
   return run_several(class_name, operands, config, named).leaf();
 }
 
+Tensor tensor_of(const Operand& x) {
+  if (x.value().is_leaf() && !x.value().leaf().is_tensor()) {
+    const Json& number = x.value().leaf().value;
+    if (number.is_boolean()) return Tensor::scalar(number.get<bool>());
+    if (number.is_number_float()) return Tensor::scalar(number.get<float>());
+    if (number.is_number()) return Tensor::scalar(number.get<std::int32_t>());
+  }
+  return keras::to_structure(x.value()).leaf();
+}
+
 }  // namespace internal
 
 namespace {

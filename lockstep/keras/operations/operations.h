@@ -117,10 +117,14 @@ struct FullKeywords {
   keras::DTypeArg dtype = {};
 };
 Tensor full(const ShapeArg& shape, const FullKeywords& o);
+namespace internal {
+// A number as float32, int32 or bool, or the tensor.
+Tensor tensor_of(const Operand& x);
+}  // namespace internal
 // Of a number, a list in braces or a tensor, cast to the dtype.
 template <int = 0>
 Tensor convert_to_tensor(const Operand& x, const OpArgument& dtype = nullptr) {
-  const Tensor value = keras::to_structure(x.value()).leaf();
+  const Tensor value = internal::tensor_of(x);
   return dtype.value().is_null() ? value : internal::run("Cast", {value}, {{"dtype", dtype}});
 }
 inline Tensor convert_to_tensor(const Operand& x, const DtypeOptions& o) { return convert_to_tensor(x, o.dtype); }
