@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/complex_functions.h"
@@ -99,6 +101,21 @@ Tensor non_max_suppression(const SuppressionKeywords& o) {
                     {o.boxes, o.scores, Tensor::scalar(static_cast<std::int32_t>(o.max_output_size)),
                      Tensor::scalar(static_cast<float>(o.iou_threshold)),
                      Tensor::scalar(static_cast<float>(o.score_threshold.value_or(lowest)))});
+}
+Tensor draw_bounding_boxes(const Tensor& images, const Tensor& boxes, const Tensor& colors) {
+  return ops::call1("DrawBoundingBoxesV2",
+                    {images, ops::cast(boxes, DType::kFloat32), ops::cast(colors, DType::kFloat32)});
+}
+Tensor adjust_jpeg_quality(const Tensor& image, std::int64_t jpeg_quality) {
+  if (image.rank() != 3) {
+    throw_invalid_argument(
+        fmt::format("image.adjust_jpeg_quality: the image must have the shape (height, width, channels), found {}",
+                    image.shape().to_string()));
+  }
+  const Tensor pixels = convert_image_dtype(image, DType::kUInt8, true);
+  const Tensor file =
+      ops::call1("EncodeJpegVariableQuality", {pixels, Tensor::scalar(static_cast<std::int32_t>(jpeg_quality))});
+  return convert_image_dtype(io::decode_jpeg(file, image.dim(-1)), image.dtype(), true);
 }
 
 }  // namespace lockstep::image

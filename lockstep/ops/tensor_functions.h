@@ -227,6 +227,13 @@ struct ConvertKeywords {
 inline Tensor convert_image_dtype(const Tensor& images, const ConvertKeywords& o) {
   return convert_image_dtype(images, o.dtype, o.saturate);
 }
+struct ConvertOptions {
+  FieldNamesOnly names_only = {};
+  bool saturate = false;
+};
+inline Tensor convert_image_dtype(const Tensor& images, DTypeLike dtype, const ConvertOptions& o) {
+  return convert_image_dtype(images, dtype, o.saturate);
+}
 struct CropAndResizeKeywords {
   FieldNamesOnly names_only = {};
   Tensor boxes = {};        // (boxes, 4): y1, x1, y2, x2, from 0 to 1
@@ -236,6 +243,16 @@ struct CropAndResizeKeywords {
   double extrapolation_value = 0;
 };
 Tensor crop_and_resize(const Tensor& image, const CropAndResizeKeywords& o);
+struct CropAndResizeOptions {
+  FieldNamesOnly names_only = {};
+  std::string method = "bilinear";
+  double extrapolation_value = 0;
+};
+inline Tensor crop_and_resize(const Tensor& image, const Tensor& boxes, const Tensor& box_indices,
+                              const Tensor& crop_size, const CropAndResizeOptions& o = {}) {
+  return crop_and_resize(image,
+                         CropAndResizeKeywords{{}, boxes, box_indices, crop_size, o.method, o.extrapolation_value});
+}
 struct SuppressionKeywords {
   FieldNamesOnly names_only = {};
   Tensor boxes = {};   // (boxes, 4)
@@ -246,6 +263,21 @@ struct SuppressionKeywords {
 };
 // The boxes that do not overlap a better one too much, best first, int32.
 Tensor non_max_suppression(const SuppressionKeywords& o);
+struct SuppressionOptions {
+  FieldNamesOnly names_only = {};
+  double iou_threshold = 0.5;
+  std::optional<double> score_threshold = std::nullopt;
+};
+inline Tensor non_max_suppression(const Tensor& boxes, const Tensor& scores, std::int64_t max_output_size,
+                                  const SuppressionOptions& o = {}) {
+  return non_max_suppression(
+      SuppressionKeywords{{}, boxes, scores, max_output_size, o.iou_threshold, o.score_threshold});
+}
+// Images (N, height, width, channels) with the outlines of boxes (N, boxes, 4): y1, x1, y2, x2, from 0 to 1. Outlines
+// have the colors (colors, channels) in turn.
+Tensor draw_bounding_boxes(const Tensor& images, const Tensor& boxes, const Tensor& colors);
+// An image (height, width, channels) written as a JPEG file of this quality, 0 to 100, and read again.
+Tensor adjust_jpeg_quality(const Tensor& image, std::int64_t jpeg_quality);
 
 }  // namespace lockstep::image
 

@@ -79,6 +79,22 @@ TEST(ImagesAndFiles, ImagesAreAdjusted) {
   EXPECT_NEAR(float(image::psnr(u8, ops::floor_div(u8, 2), 255)[0]), 10.2252188, 1e-4);
 }
 
+TEST(ImagesAndFiles, BoxesByPosition) {
+  const auto im = picture();
+  EXPECT_NEAR(weighted(image::crop_and_resize(im, {{0.1, 0.2, 0.8, 0.9}}, {0}, {3, 3})), 156.80002, 1e-4);
+  EXPECT_NEAR(weighted(image::crop_and_resize(im, {{0.1, 0.2, 1.8, 0.9}}, {0}, {3, 3},
+                                              {.method = "nearest", .extrapolation_value = 2.0})),
+              452.04321, 1e-4);
+  EXPECT_NEAR(weighted(image::draw_bounding_boxes(im, {{{0.1, 0.2, 0.8, 0.9}}}, {{1.0, 0.0, 0.0}})), 763.39618, 1e-3);
+  const Tensor boxes = {{0., 0., 1., 1.}, {0., .1, 1., 1.1}, {0., 2., 1., 3.}};
+  EXPECT_EQ(numbers(image::non_max_suppression(boxes, {.9, .8, .7}, 2, {.iou_threshold = 0.5})),
+            (std::vector<double>{0, 2}));
+  EXPECT_NEAR(weighted(image::adjust_jpeg_quality(im[0], 30)), 775.17261, 1e-3);
+  EXPECT_NEAR(weighted(ops::cast(image::convert_image_dtype(im * 1.5, ls::uint8, {.saturate = true}), ls::float32)),
+              253260, 1);
+  EXPECT_THROW(image::adjust_jpeg_quality(im, 30), ls::errors::InvalidArgumentError);
+}
+
 TEST(ImagesAndFiles, ImagesAreTurnedAndCut) {
   const auto im = picture();
   EXPECT_NEAR(weighted(image::flip_left_right(im)), 802.161133, 1e-3);
