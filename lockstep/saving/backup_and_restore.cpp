@@ -159,6 +159,12 @@ class Backup final : public Callback, public keras::ReadsTogether {
     auto variables = model.weights();
     const auto slots = trainer_->optimizer()->variables();
     variables.insert(variables.end(), slots.begin(), slots.end());
+    for (const keras::Layer* layer : model.flatten_layers()) {
+      for (const auto& [name, optimizer] : layer->own_optimizers()) {
+        const auto tracked = optimizer->variables();
+        variables.insert(variables.end(), tracked.begin(), tracked.end());
+      }
+    }
     for (const auto& variable : variables) {
       // A separate copy: the loaded value may be mapped, and copies may share memory.
       Tensor value = Tensor::zeros(variable->shape(), variable->dtype());

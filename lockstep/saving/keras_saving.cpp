@@ -180,7 +180,7 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
   for (const SavedObject& object : saved_objects(model, layer_attribute_of(weights))) {
     auto stored = weights.variables(object.path);
     const auto& entries = object.state.entries;
-    if (object.is_optimizer && stored.size() != entries.size()) {
+    if (object.optimizer && stored.size() != entries.size()) {
       // Keras writes a LossScaleOptimizer that compile() has added, but only the inner optimizer's config.
       const auto inner = weights.variables(object.path + "/inner_optimizer");
       if (inner.size() == entries.size()) stored = inner;
@@ -199,8 +199,8 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
     }
     std::vector<distribute::VariablePtr> targets;
     for (const auto& entry : entries) targets.push_back(entry.variable);
-    if (object.is_optimizer) {
-      targets = optimizer_targets(*model.trainer().optimizer(), std::move(targets), stored);
+    if (object.optimizer) {
+      targets = optimizer_targets(*object.optimizer, std::move(targets), stored);
       if (targets.empty()) {
         // An optimizer that was never built has its step and rate only.
         if (stored.size() > 2)

@@ -53,6 +53,9 @@ class Walk {
       } else if (attribute == "optimizer" && model) {
         optimizer(*model->trainer().optimizer(), join(path, attribute));
       } else {
+        for (const auto& [name, tracked] : layer.own_optimizers()) {
+          if (name == attribute && tracked) optimizer(*tracked, join(path, name));
+        }
         for (const auto& [name, tree] : layer.children()) {
           if (name == attribute) child(tree, join(path, name));
         }
@@ -66,6 +69,7 @@ class Walk {
     if (!graph) {
       for (const auto& [name, tree] : layer.children()) names.push_back(name);
     }
+    for (const auto& [name, optimizer] : layer.own_optimizers()) names.push_back(name);
     if (model && !graph) names.push_back("layers");
     if (model && model->trainer().compiled()) names.push_back("optimizer");
     std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
@@ -115,14 +119,15 @@ class Walk {
   }
 
   void optimizer(const optimizers::Optimizer& optimizer, const std::string& path) {
-    objects_.push_back({path, optimizer.name(), state_of(optimizer), true});
+    if (!seen_optimizers_.insert(&optimizer).second) return;
+    objects_.push_back({path, optimizer.name(), state_of(optimizer), &optimizer});
     if (const optimizers::OptimizerPtr inner = optimizer.inner_optimizer()) {
-      objects_.push_back({join(path, "inner_optimizer"), inner->name(), state_of(*inner), true});
+      objects_.push_back({join(path, "inner_optimizer"), inner->name(), state_of(*inner), inner.get()});
     }
     std::map<std::string, int> used;
     for (const optimizers::OptimizerPtr& each : optimizer.optimizers()) {
       const std::string name = numbered(used, keras::to_snake_case(each->class_name()));
-      objects_.push_back({join(join(path, "optimizers"), name), each->name(), state_of(*each), true});
+      objects_.push_back({join(join(path, "optimizers"), name), each->name(), state_of(*each), each.get()});
     }
   }
 
@@ -140,6 +145,7 @@ class Walk {
   const LayerAttribute attribute_;
   std::vector<SavedObject> objects_;
   std::set<const Layer*> seen_;
+  std::set<const optimizers::Optimizer*> seen_optimizers_;
 };
 
 }  // namespace

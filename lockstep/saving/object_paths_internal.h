@@ -15,7 +15,7 @@ struct SavedObject {
   std::string path;
   std::string name;
   keras::OwnState state;
-  bool is_optimizer = false;
+  const optimizers::Optimizer* optimizer = nullptr;  // of an optimizer's variables
   keras::KeepsVocabulary* vocabulary = nullptr;  // of a layer that has one
   keras::Layer* own_store = nullptr;             // a layer whose class overrides save_own_variables()
   keras::Layer* own_assets = nullptr;            // a layer whose class overrides save_assets() or load_assets()
@@ -25,7 +25,7 @@ struct SavedObject {
 
 // Walks a model as keras.saving does (rules: each object once, under the first path that reaches it; the layers of
 // Sequential and Functional models first, then attributes sorted by name, private ones last; items of containers are
-// named by class). The optimizer comes in its place among the attributes when the model is compiled.
+// named by class). Optimizers come in their places among the attributes, that of compile() when the model is compiled.
 //
 // Keras 2.12 and 2.13 reach the layers of a Functional or Sequential model through another attribute than `layers`,
 // `_layer_checkpoint_dependencies`, which has each layer with variables twice. The numbers behind the names count both.

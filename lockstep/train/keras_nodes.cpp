@@ -77,6 +77,7 @@ class LayerNode : public TrackedNode {
     for (const auto& [name, tree] : layer_->children()) {
       if (tree.is_leaf() && tree.leaf()) all.emplace_back(layer_attribute(kind, name), tree.leaf());
     }
+    add_optimizers(all);
     return all;
   }
 
@@ -109,6 +110,12 @@ class LayerNode : public TrackedNode {
   }
 
  protected:
+  void add_optimizers(Children& all) const {
+    for (const auto& [name, optimizer] : layer_->own_optimizers()) {
+      if (optimizer) all.emplace_back(name, optimizers::OptimizerPtr(optimizer));
+    }
+  }
+
   LayerPtr layer_;
 };
 
@@ -122,8 +129,10 @@ class ModelNode final : public LayerNode {
     Children all;
     if (auto functional = sequential_graph()) {
       all.emplace_back("_functional", LayerPtr(functional));
+      add_optimizers(all);
     } else if (model_->is_functional()) {
       all.emplace_back("_operations", operations(*model_));
+      add_optimizers(all);
     } else if (!model_->is_sequential()) {
       all = LayerNode::edges();
     }

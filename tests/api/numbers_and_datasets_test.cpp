@@ -1,14 +1,18 @@
-// Numbers as tensors, rows of variables (IndexedSlices), reductions of ragged tensors, and arguments of datasets by
-// name. Expected values are those of TensorFlow 2.21.
+// Numbers as tensors, rows of variables (IndexedSlices), reductions of ragged tensors, arguments of datasets by name,
+// and optimizers in attributes. Expected values are those of TensorFlow 2.21 and Keras 3.15.
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
+#include "lockstep/formats/keras_weights.h"
 #include "lockstep/lockstep.h"
 #include "tests/api/results.h"
 
@@ -48,10 +52,18 @@ class OwnsAGenerator : public keras::Layer {
   keras::random::SeedGenerator generator_;
 };
 
-class OwnsAnOptimizer : public keras::Model {
+// Two parts with an optimizer each, as the GANs of keras.io.
+class OwnsOptimizers : public keras::Model {
  public:
-  keras::Structure call(const keras::Structure& x) override { return x; }
-  keras::optimizers::OptimizerPtr optimizer_of_parts = track("optimizer_of_parts", keras::optimizers::Adam(0.1));
+  keras::Structure call(const keras::Structure& x) override { return g(d(x)); }
+  void build_optimizers() {
+    d_optimizer.build(d.trainable_variables());
+    g_optimizer.build(g.trainable_variables());
+  }
+  keras::LayerHandle d = track("d", ls::layers::Dense(2)), g = track("g", ls::layers::Dense(3));
+  keras::optimizers::OptimizerPtr d_optimizer = track("d_optimizer", keras::optimizers::Adam(0.1));
+  keras::optimizers::OptimizerPtr g_optimizer =
+      track("g_optimizer", keras::optimizers::SGD({.learning_rate = 0.1, .momentum = 0.9}));
 };
 
 TEST(Numbers, AreTensorsWhereTheseAreExpected) {
@@ -174,7 +186,49 @@ TEST(Models, SequentialByNameAndOptimizersAsAttributes) {
   keras::Sequential stack({.name = "stack"});
   stack.add(keras::Input({2}));
   EXPECT_EQ(stack.name(), "stack");
-  EXPECT_EQ(float(OwnsAnOptimizer().optimizer_of_parts.learning_rate()), 0.1f);
+  EXPECT_EQ(float(OwnsOptimizers().d_optimizer.learning_rate()), 0.1f);
+}
+
+TEST(Optimizers, OfAttributesAreSavedWithTheWeights) {
+  const auto folder = std::filesystem::temp_directory_path() / ("own_optimizers_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string weights = folder / "gan.weights.h5", checkpoint = folder / "gan";
+  const auto made = [] {
+    OwnsOptimizers model;
+    model(ops::ones({1, 4}));
+    model.build_optimizers();
+    return model;
+  };
+  const auto state = [](const OwnsOptimizers& model) {
+    std::vector<Numbers> all;
+    for (const auto& optimizer : {model.d_optimizer, model.g_optimizer})
+      for (const auto& variable : optimizer->variables()) all.push_back(numbers(variable.value()));
+    return all;
+  };
+  const OwnsOptimizers model = made();
+  std::vector<Tensor> gradients;
+  for (const auto& variable : model.d.trainable_variables()) gradients.push_back(ops::ones(variable.shape()) * 0.5);
+  model.d_optimizer.apply(gradients);
+  model.save_weights(weights);
+  const auto file = ls::formats::KerasWeights::open(weights);
+  EXPECT_EQ(file.variables("d_optimizer").size(), 6u);
+  EXPECT_EQ(file.variables("d_optimizer")[3].shape, (ls::Shape{4, 2}));
+  EXPECT_EQ(file.variables("g_optimizer").size(), 4u);
+
+  const OwnsOptimizers loaded = made();
+  EXPECT_NE(state(loaded), state(model));
+  loaded.load_weights(weights);
+  EXPECT_EQ(state(loaded), state(model));
+
+  ls::train::Checkpoint({{"model", model}}).write(checkpoint);
+  std::map<std::string, ls::Shape> names;
+  for (const auto& [name, shape] : ls::train::list_variables(checkpoint)) names[name] = shape;
+  EXPECT_EQ(names.at("model/d_optimizer/_variables/2/.ATTRIBUTES/VARIABLE_VALUE"), (ls::Shape{4, 2}));
+  EXPECT_EQ(names.at("model/g_optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"), ls::Shape{});
+  const OwnsOptimizers restored = made();
+  ls::train::Checkpoint({{"model", restored}}).restore(checkpoint).assert_consumed();
+  EXPECT_EQ(state(restored), state(model));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(SeedGenerators, MembersThatAreReplacedDrawNothing) {

@@ -268,13 +268,24 @@ void Layer::track_tree(const std::string& attribute, LayerTree layers) {
   if (built_) BuildAccess::notify(*this);
 }
 
-void Layer::track_metric(const std::string& attribute, metrics::MetricPtr metric) {
-  const auto known = std::ranges::find(own_metrics_, attribute, [](const auto& item) { return item.first; });
-  if (known != own_metrics_.end()) {
-    known->second = std::move(metric);
+namespace {
+template <typename T>
+void set_attribute(std::vector<std::pair<std::string, T>>& attributes, const std::string& name, T value) {
+  const auto known = std::ranges::find(attributes, name, [](const auto& item) { return item.first; });
+  if (known != attributes.end()) {
+    known->second = std::move(value);
   } else {
-    own_metrics_.emplace_back(attribute, std::move(metric));
+    attributes.emplace_back(name, std::move(value));
   }
+}
+}  // namespace
+
+void Layer::track_metric(const std::string& attribute, metrics::MetricPtr metric) {
+  set_attribute(own_metrics_, attribute, std::move(metric));
+}
+
+void Layer::track_optimizer(const std::string& attribute, std::shared_ptr<optimizers::Optimizer> optimizer) {
+  set_attribute(own_optimizers_, attribute, std::move(optimizer));
 }
 
 random::SeedGeneratorPtr Layer::add_seed_generator(std::optional<std::int64_t> seed) {

@@ -287,6 +287,12 @@ class Layer : public Operation {
   // trained resets and reports them with its own.
   const std::vector<std::pair<std::string, metrics::MetricPtr>>& own_metrics() const { return own_metrics_; }
   void track_metric(const std::string& attribute, metrics::MetricPtr metric);
+  // Optimizers in attributes of the layer, likewise. As in Keras they are saved with the weights, under the attribute's
+  // name, and loaded where they have as many variables: build() them before.
+  const std::vector<std::pair<std::string, std::shared_ptr<optimizers::Optimizer>>>& own_optimizers() const {
+    return own_optimizers_;
+  }
+  void track_optimizer(const std::string& attribute, std::shared_ptr<optimizers::Optimizer> optimizer);
 
   // As track(), for several layers in one attribute.
   void track_tree(const std::string& attribute, LayerTree layers);
@@ -362,10 +368,11 @@ class Layer : public Operation {
     track_metric(attribute, metric);
     return metric;
   }
-  // An optimizer, which as in Keras is none of the weights.
+  // An optimizer, which is saved with the weights: see own_optimizers().
   template <typename O>
-  requires std::is_base_of_v<optimizers::Optimizer, typename O::element_type> O track(const std::string&,
+  requires std::is_base_of_v<optimizers::Optimizer, typename O::element_type> O track(const std::string& attribute,
                                                                                       const O& optimizer) {
+    track_optimizer(attribute, optimizer);
     return optimizer;
   }
   // A generator of a class that draws random numbers, as in an attribute in Python: its state is among variables().
@@ -419,6 +426,7 @@ class Layer : public Operation {
   std::vector<Weight> own_weights_;
   std::vector<std::pair<std::string, LayerTree>> children_;
   std::vector<std::pair<std::string, metrics::MetricPtr>> own_metrics_;
+  std::vector<std::pair<std::string, std::shared_ptr<optimizers::Optimizer>>> own_optimizers_;
   std::vector<random::SeedGeneratorPtr> seed_generators_;
   std::shared_ptr<BuildObservers> build_observers_;
 };

@@ -329,6 +329,9 @@ metrics::MetricPtr Model::track(const std::string& attribute, const metrics::Met
   impl()->track_metric(attribute, metric);
   return metric;
 }
+void Model::track_optimizer(const std::string& attribute, std::shared_ptr<optimizers::Optimizer> optimizer) {
+  impl()->track_optimizer(attribute, std::move(optimizer));
+}
 Variable Model::add_weight(WeightOptions options) {
   return with_attributes(options.name).add_weight(std::move(options));
 }

@@ -388,12 +388,14 @@ class Model {
     track(attribute, metrics::MetricPtr(metric));
     return metric;
   }
-  // An optimizer, which as in Keras is none of the weights.
+  // An optimizer, which is saved with the weights: see Layer::own_optimizers().
   template <typename O>
-  requires std::is_base_of_v<optimizers::Optimizer, typename O::element_type> O track(const std::string&,
+  requires std::is_base_of_v<optimizers::Optimizer, typename O::element_type> O track(const std::string& attribute,
                                                                                       const O& optimizer) {
+    track_optimizer(attribute, optimizer);
     return optimizer;
   }
+  void track_optimizer(const std::string& attribute, std::shared_ptr<optimizers::Optimizer> optimizer);
   Variable add_weight(WeightOptions options);
   template <typename L>
   CustomLayer<L> track(const std::string& attribute, const CustomLayer<L>& layer) {
