@@ -16,11 +16,11 @@ struct SavedObject {
   std::string name;
   keras::OwnState state;
   const optimizers::Optimizer* optimizer = nullptr;  // of an optimizer's variables
-  keras::KeepsVocabulary* vocabulary = nullptr;  // of a layer that has one
-  keras::Layer* own_store = nullptr;             // a layer whose class overrides save_own_variables()
-  keras::Layer* own_assets = nullptr;            // a layer whose class overrides save_assets() or load_assets()
-  bool has_weights_in_config = false;            // a Discretization; see bin_boundaries
-  bool is_activation = false;                    // a layer that another one has instead of an activation function
+  keras::KeepsVocabulary* vocabulary = nullptr;      // of a layer that has one
+  keras::Layer* own_store = nullptr;                 // a layer whose class overrides save_own_variables()
+  keras::Layer* own_assets = nullptr;                // a layer whose class overrides save_assets() or load_assets()
+  bool has_weights_in_config = false;                // a Discretization; see bin_boundaries
+  bool is_activation = false;                        // a layer that another one has instead of an activation function
 };
 
 // Walks a model as keras.saving does (rules: each object once, under the first path that reaches it; the layers of
