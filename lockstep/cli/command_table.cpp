@@ -39,8 +39,7 @@ const OptionRow kShardOptimizer{"--shard-optimizer", "",
 const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255", "", false, check_factor};
 const OptionRow kWeights{"--weights", "W",
                          "weights from another file: .weights.h5, .weights.json, .h5, .keras, .safetensors of these, a "
-                         "TensorFlow checkpoint "
-                         "or a SavedModel"};
+                         "TensorFlow checkpoint or a SavedModel"};
 const OptionRow kStrict{"--strict",
                         "LEVEL",
                         "what a checkpoint given as --weights must contain: none, model (every weight), optimizer "

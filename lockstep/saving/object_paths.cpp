@@ -54,7 +54,7 @@ class Walk {
         optimizer(*model->trainer().optimizer(), join(path, attribute));
       } else {
         for (const auto& [name, tracked] : layer.own_optimizers()) {
-          if (name == attribute && tracked) optimizer(*tracked, join(path, name));
+          if (name == attribute) optimizer(*tracked, join(path, name));
         }
         for (const auto& [name, tree] : layer.children()) {
           if (name == attribute) child(tree, join(path, name));

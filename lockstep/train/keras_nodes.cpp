@@ -111,9 +111,8 @@ class LayerNode : public TrackedNode {
 
  protected:
   void add_optimizers(Children& all) const {
-    for (const auto& [name, optimizer] : layer_->own_optimizers()) {
-      if (optimizer) all.emplace_back(name, optimizers::OptimizerPtr(optimizer));
-    }
+    for (const auto& [name, optimizer] : layer_->own_optimizers())
+      all.emplace_back(name, optimizers::OptimizerPtr(optimizer));
   }
 
   LayerPtr layer_;

@@ -60,6 +60,7 @@ class OwnsOptimizers : public keras::Model {
     d_optimizer.build(d.trainable_variables());
     g_optimizer.build(g.trainable_variables());
   }
+  void drop_g_optimizer() { track("g_optimizer", keras::optimizers::OptimizerPtr()); }
   keras::LayerHandle d = track("d", ls::layers::Dense(2)), g = track("g", ls::layers::Dense(3));
   keras::optimizers::OptimizerPtr d_optimizer = track("d_optimizer", keras::optimizers::Adam(0.1));
   keras::optimizers::OptimizerPtr g_optimizer =
@@ -214,6 +215,13 @@ TEST(Optimizers, OfAttributesAreSavedWithTheWeights) {
   EXPECT_EQ(file.variables("d_optimizer").size(), 6u);
   EXPECT_EQ(file.variables("d_optimizer")[3].shape, (ls::Shape{4, 2}));
   EXPECT_EQ(file.variables("g_optimizer").size(), 4u);
+
+  // As Python's None in the attribute.
+  OwnsOptimizers without = made();
+  without.drop_g_optimizer();
+  without.save_weights(weights);
+  EXPECT_FALSE(ls::formats::KerasWeights::open(weights).has_object("g_optimizer"));
+  model.save_weights(weights);
 
   const OwnsOptimizers loaded = made();
   EXPECT_NE(state(loaded), state(model));

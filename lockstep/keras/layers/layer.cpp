@@ -285,7 +285,12 @@ void Layer::track_metric(const std::string& attribute, metrics::MetricPtr metric
 }
 
 void Layer::track_optimizer(const std::string& attribute, std::shared_ptr<optimizers::Optimizer> optimizer) {
-  set_attribute(own_optimizers_, attribute, std::move(optimizer));
+  // An empty handle is Python's None, which is nothing to save.
+  if (optimizer) {
+    set_attribute(own_optimizers_, attribute, std::move(optimizer));
+  } else {
+    std::erase_if(own_optimizers_, [&](const auto& item) { return item.first == attribute; });
+  }
 }
 
 random::SeedGeneratorPtr Layer::add_seed_generator(std::optional<std::int64_t> seed) {
