@@ -138,6 +138,9 @@ def function_text(name, function, row, struct, keywords_struct):
         text = "template <int = 0>\n" + text
     else:
         text = "inline " + text
+    # As a layer's activation, which takes the overload of one tensor.
+    if hasattr(keras.activations, name) and "template" in text and len(parameters) - len(optional) == 1:
+        text += f"inline Tensor {name}(const Tensor& {parameters[0].name}) {{\n  return {name}<0>({parameters[0].name});\n}}\n"
     # All arguments after the first by keyword.
     if keyword_arguments(function, row):
         text += f"inline {several} {name}({declared(parameters[0])}, const {keywords_struct}& o) {{\n" \

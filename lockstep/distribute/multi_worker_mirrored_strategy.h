@@ -13,7 +13,7 @@
 namespace lockstep::distribute {
 
 // Numbers as in tf.distribute.experimental.CommunicationImplementation.
-enum class CommunicationImplementation { kAuto, kRing, kNccl };
+enum class CommunicationImplementation { kAuto, kRing, kNccl, AUTO = kAuto, RING = kRing, NCCL = kNccl };
 
 // tf.distribute.experimental.CommunicationOptions, with additional options.
 struct CommunicationOptions {

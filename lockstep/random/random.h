@@ -31,6 +31,15 @@ template <int = 0>
 Tensor uniform(const ShapeArg& shape, const UniformOptions& o = {}) {
   return uniform(shape, o.minval, o.maxval, o.dtype, o.seed);
 }
+// The bounds by position, the others by name: uniform({2, 3}, 0, 1, {.seed = 1}).
+struct DrawOptions {
+  DTypeLike dtype = DType::kFloat32;
+  Seed seed = {};
+};
+template <int = 0>
+Tensor uniform(const ShapeArg& shape, double minval, double maxval, const DrawOptions& o) {
+  return uniform(shape, minval, maxval, o.dtype, o.seed);
+}
 struct NormalOptions {
   double mean = 0.0;
   double stddev = 1.0;
@@ -40,12 +49,20 @@ struct NormalOptions {
 Tensor normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype = DType::kFloat32,
               const Seed& seed = {});
 template <int = 0>
+Tensor normal(const ShapeArg& shape, double mean, double stddev, const DrawOptions& o) {
+  return normal(shape, mean, stddev, o.dtype, o.seed);
+}
+template <int = 0>
 Tensor normal(const ShapeArg& shape, const NormalOptions& o = {}) {
   return normal(shape, o.mean, o.stddev, o.dtype, o.seed);
 }
 // Redrawn outside of two standard deviations.
 Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype = DType::kFloat32,
                         const Seed& seed = {});
+template <int = 0>
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, const DrawOptions& o) {
+  return truncated_normal(shape, mean, stddev, o.dtype, o.seed);
+}
 template <int = 0>
 Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o = {}) {
   return truncated_normal(shape, o.mean, o.stddev, o.dtype, o.seed);

@@ -87,6 +87,7 @@ class LoadStatus {
 // save where there is one); restoring sets all copies. Copies of a Checkpoint are the same checkpoint.
 class Checkpoint {
  public:
+  Checkpoint() : Checkpoint(Children{}) {}  // of nothing but its save counter
   Checkpoint(std::initializer_list<Child> objects);
   explicit Checkpoint(Children objects);
   Checkpoint(const keras::Model& model, const optimizers::OptimizerPtr& optimizer);

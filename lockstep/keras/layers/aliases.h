@@ -1,5 +1,6 @@
-// The other names that Keras has for some layers, MaxPool2D, GlobalAvgPool2D, Convolution2D, and strides by position:
-// MaxPooling2D(3, 2, {.padding = "same"}), Conv2D(64, 3, 2). InputLayer is Input, for the first place in a Sequential.
+// The other names that Keras has for some layers, MaxPool2D, GlobalAvgPool2D, Convolution2D, and strides and
+// padding by position: MaxPooling2D(3, 2, "same"), Conv2D(64, 3, 2, {.padding = "same"}). InputLayer is Input, for the
+// first place in a Sequential.
 #pragma once
 
 #include <utility>
@@ -46,17 +47,28 @@ LOCKSTEP_CONVOLUTION_ALIAS(Convolution3DTranspose, Conv3DTranspose, ConvTranspos
 LOCKSTEP_CONVOLUTION_ALIAS(SeparableConvolution1D, SeparableConv1D, SeparableConvOptions)
 LOCKSTEP_CONVOLUTION_ALIAS(SeparableConvolution2D, SeparableConv2D, SeparableConvOptions)
 
-#define LOCKSTEP_POOLING_STRIDES(Class)                                                   \
-  template <std::convertible_to<Window> W, std::integral S>                               \
-  LayerHandle Class(const W& pool_size, S strides, PoolingOptions options = {}) {         \
-    options.strides = strides;                                                            \
-    return Class(pool_size, std::move(options));                                          \
-  }                                                                                       \
-  template <std::integral I>                                                              \
-  LayerHandle Class(std::initializer_list<I> pool_size, std::initializer_list<I> strides, \
-                    PoolingOptions options = {}) {                                        \
-    options.strides = Window(strides.begin(), strides.end());                             \
-    return Class(Window(pool_size.begin(), pool_size.end()), std::move(options));         \
+#define LOCKSTEP_POOLING_STRIDES(Class)                                                                     \
+  template <std::convertible_to<Window> W, std::integral S>                                                 \
+  LayerHandle Class(const W& pool_size, S strides, PoolingOptions options = {}) {                           \
+    options.strides = strides;                                                                              \
+    return Class(pool_size, std::move(options));                                                            \
+  }                                                                                                         \
+  template <std::convertible_to<Window> W, std::integral S, std::convertible_to<std::string> P>             \
+  LayerHandle Class(const W& pool_size, S strides, const P& padding, PoolingOptions options = {}) {         \
+    options.padding = padding;                                                                              \
+    return Class(pool_size, strides, std::move(options));                                                   \
+  }                                                                                                         \
+  template <std::integral I>                                                                                \
+  LayerHandle Class(std::initializer_list<I> pool_size, std::initializer_list<I> strides,                   \
+                    PoolingOptions options = {}) {                                                          \
+    options.strides = Window(strides.begin(), strides.end());                                               \
+    return Class(Window(pool_size.begin(), pool_size.end()), std::move(options));                           \
+  }                                                                                                         \
+  template <std::integral I, std::convertible_to<std::string> P>                                            \
+  LayerHandle Class(std::initializer_list<I> pool_size, std::initializer_list<I> strides, const P& padding, \
+                    PoolingOptions options = {}) {                                                          \
+    options.padding = padding;                                                                              \
+    return Class(pool_size, strides, std::move(options));                                                   \
   }
 #define LOCKSTEP_CONVOLUTION_STRIDES(Class, Options)                                                    \
   template <std::integral S>                                                                            \
@@ -64,11 +76,23 @@ LOCKSTEP_CONVOLUTION_ALIAS(SeparableConvolution2D, SeparableConv2D, SeparableCon
     options.strides = strides;                                                                          \
     return Class(filters, std::move(kernel_size), std::move(options));                                  \
   }                                                                                                     \
+  template <std::integral S, std::convertible_to<std::string> P>                                        \
+  LayerHandle Class(std::int64_t filters, keras::Window kernel_size, S strides, const P& padding,       \
+                    Options options = {}) {                                                             \
+    options.padding = padding;                                                                          \
+    return Class(filters, std::move(kernel_size), strides, std::move(options));                         \
+  }                                                                                                     \
   template <std::integral S>                                                                            \
   LayerHandle Class(std::int64_t filters, keras::Window kernel_size, std::initializer_list<S> strides,  \
                     Options options = {}) {                                                             \
     options.strides = Window(strides.begin(), strides.end());                                           \
     return Class(filters, std::move(kernel_size), std::move(options));                                  \
+  }                                                                                                     \
+  template <std::integral S, std::convertible_to<std::string> P>                                        \
+  LayerHandle Class(std::int64_t filters, keras::Window kernel_size, std::initializer_list<S> strides,  \
+                    const P& padding, Options options = {}) {                                           \
+    options.padding = padding;                                                                          \
+    return Class(filters, std::move(kernel_size), strides, std::move(options));                         \
   }
 LOCKSTEP_POOLING_STRIDES(MaxPooling1D)
 LOCKSTEP_POOLING_STRIDES(MaxPooling2D)

@@ -52,5 +52,11 @@ keras::LayerHandle Lambda(const F& function, LambdaOptions options = {}) {
   options.function = function;
   return Lambda(options);
 }
+// One of several overloads: Lambda(nn::gelu).
+template <int = 0>
+keras::LayerHandle Lambda(Tensor (*function)(const Tensor&), LambdaOptions options = {}) {
+  options.function = [function](const keras::Structure& inputs) { return function(inputs); };
+  return Lambda(options);
+}
 
 }  // namespace lockstep::layers

@@ -78,6 +78,7 @@ Tensor celu(const Operand& x, const OpArgument& alpha = 1.0) {
   return internal::run("Celu", {x}, {{"alpha", alpha}});
 }
 inline Tensor celu(const Operand& x, const AlphaOptions& o) { return celu(x, o.alpha); }
+inline Tensor celu(const Tensor& x) { return celu<0>(x); }
 template <int = 0>
 Tensor conv(const Operand& inputs, const Operand& kernel, const OpArgument& strides = 1,
             const OpArgument& padding = "valid", const OpArgument& data_format = nullptr,
@@ -182,6 +183,7 @@ Tensor elu(const Operand& x, const OpArgument& alpha = 1.0) {
   return internal::run("Elu", {x}, {{"alpha", alpha}});
 }
 inline Tensor elu(const Operand& x, const AlphaOptions& o) { return elu(x, o.alpha); }
+inline Tensor elu(const Tensor& x) { return elu<0>(x); }
 template <int = 0>
 Tensor fold(const Operand& x, const OpArgument& output_size, const OpArgument& kernel_size,
             const OpArgument& dilation = 1, const OpArgument& padding = 0, const OpArgument& stride = 1) {
@@ -204,16 +206,19 @@ Tensor gelu(const Operand& x, const OpArgument& approximate = true) {
   return internal::run("Gelu", {x}, {{"approximate", approximate}});
 }
 inline Tensor gelu(const Operand& x, const GeluOptions& o) { return gelu(x, o.approximate); }
+inline Tensor gelu(const Tensor& x) { return gelu<0>(x); }
 template <int = 0>
 Tensor glu(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("Glu", {x}, {{"axis", axis}});
 }
 inline Tensor glu(const Operand& x, const AxisMinus1Options& o) { return glu(x, o.axis); }
+inline Tensor glu(const Tensor& x) { return glu<0>(x); }
 template <int = 0>
 Tensor hard_shrink(const Operand& x, const OpArgument& threshold = 0.5) {
   return internal::run("HardShrink", {x}, {{"threshold", threshold}});
 }
 inline Tensor hard_shrink(const Operand& x, const ThresholdOptions& o) { return hard_shrink(x, o.threshold); }
+inline Tensor hard_shrink(const Tensor& x) { return hard_shrink<0>(x); }
 inline Tensor hard_sigmoid(const Operand& x) { return internal::run("HardSigmoid", {x}, {}); }
 inline Tensor hard_silu(const Operand& x) { return internal::run("HardSilu", {x}, {}); }
 inline Tensor hard_swish(const Operand& x) { return internal::run("HardSilu", {x}, {}); }
@@ -223,12 +228,14 @@ Tensor leaky_relu(const Operand& x, const OpArgument& negative_slope = 0.2) {
   return internal::run("LeakyRelu", {x}, {{"negative_slope", negative_slope}});
 }
 inline Tensor leaky_relu(const Operand& x, const LeakyReluOptions& o) { return leaky_relu(x, o.negative_slope); }
+inline Tensor leaky_relu(const Tensor& x) { return leaky_relu<0>(x); }
 inline Tensor log_sigmoid(const Operand& x) { return internal::run("LogSigmoid", {x}, {}); }
 template <int = 0>
 Tensor log_softmax(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("LogSoftmax", {x}, {{"axis", axis}});
 }
 inline Tensor log_softmax(const Operand& x, const AxisMinus1Options& o) { return log_softmax(x, o.axis); }
+inline Tensor log_softmax(const Tensor& x) { return log_softmax<0>(x); }
 template <int = 0>
 Tensor max_pool(const Operand& inputs, const OpArgument& pool_size, const OpArgument& strides = nullptr,
                 const OpArgument& padding = "valid", const OpArgument& data_format = nullptr) {
@@ -315,11 +322,13 @@ Tensor soft_shrink(const Operand& x, const OpArgument& threshold = 0.5) {
   return internal::run("SoftShrink", {x}, {{"threshold", threshold}});
 }
 inline Tensor soft_shrink(const Operand& x, const ThresholdOptions& o) { return soft_shrink(x, o.threshold); }
+inline Tensor soft_shrink(const Tensor& x) { return soft_shrink<0>(x); }
 template <int = 0>
 Tensor softmax(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("Softmax", {x}, {{"axis", axis}});
 }
 inline Tensor softmax(const Operand& x, const AxisMinus1Options& o) { return softmax(x, o.axis); }
+inline Tensor softmax(const Tensor& x) { return softmax<0>(x); }
 inline Tensor softplus(const Operand& x) { return internal::run("Softplus", {x}, {}); }
 inline Tensor softsign(const Operand& x) { return internal::run("Softsign", {x}, {}); }
 template <int = 0>
@@ -352,11 +361,13 @@ Tensor sparsemax(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("Sparsemax", {x}, {{"axis", axis}});
 }
 inline Tensor sparsemax(const Operand& x, const AxisMinus1Options& o) { return sparsemax(x, o.axis); }
+inline Tensor sparsemax(const Tensor& x) { return sparsemax<0>(x); }
 template <int = 0>
 Tensor squareplus(const Operand& x, const OpArgument& b = 4) {
   return internal::run("Squareplus", {x}, {{"b", b}});
 }
 inline Tensor squareplus(const Operand& x, const SquareplusOptions& o) { return squareplus(x, o.b); }
+inline Tensor squareplus(const Tensor& x) { return squareplus<0>(x); }
 inline Tensor swish(const Operand& x) { return internal::run("Silu", {x}, {}); }
 inline Tensor tanh_shrink(const Operand& x) { return internal::run("TanhShrink", {x}, {}); }
 template <int = 0>
