@@ -18,6 +18,21 @@ using ls::Tensor;
 
 namespace lines_of_other_programs {
 
+// The first layer gives the dtype of the input, which Keras calls its compute_dtype: string, string, int64.
+TEST(OtherProgramLines, SequentialModelsBeginWithLayersOfTexts) {
+  const auto vectorize = layers::TextVectorization({.max_tokens = 10, .output_sequence_length = 3});
+  vectorize.adapt(Tensor{"good movie", "bad movie"});
+  const keras::Sequential model({vectorize, layers::Embedding(10, 2), layers::GlobalAveragePooling1D()});
+  EXPECT_EQ(model.predict(Tensor{"a good movie", "bad"}, {.verbose = 0}).shape(), ls::Shape({2, 2}));
+  EXPECT_EQ(model.inputs()[0].dtype(), ls::string);
+  const keras::Sequential words({layers::StringLookup({.vocabulary = {"a"}}), layers::Rescaling(1.0)});
+  EXPECT_EQ(numbers(words(Tensor{"a", "b"})), (Numbers{1, 0}));
+  EXPECT_EQ(words.inputs()[0].dtype(), ls::string);
+  const keras::Sequential integers({layers::IntegerLookup({.vocabulary = {7}}), layers::Rescaling(1.0)});
+  EXPECT_EQ(numbers(integers(Tensor{7, 8})), (Numbers{1, 0}));
+  EXPECT_EQ(integers.inputs()[0].dtype(), ls::int64);
+}
+
 TEST(OtherProgramLines, PaddingAndStridesByPosition) {
   const Tensor x = ls::ops::ones({1, 5, 5, 2});
   EXPECT_EQ(layers::MaxPooling2D(3, 2, "same")(x).shape(), ls::Shape({1, 3, 3, 2}));

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/preprocessing/vocabulary_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -88,8 +90,9 @@ void SequentialImpl::build(const Nested<Shape>& shapes) {
   if (!dynamic_cast<InputLayer*>(layers_[0].get())) {
     Shape batch_shape = shape;
     if (batch_shape.known_rank() && batch_shape.rank() > 0 && !input_fixed_) batch_shape[0] = kUnknownDim;
-    layers_.insert(layers_.begin(),
-                   InputLayer::create(batch_shape, {.dtype = std::string(dtype_name(layers_[0]->compute_dtype()))}));
+    const auto* kept = dynamic_cast<const KeepsVocabulary*>(&built_in_of(*layers_[0]));
+    const DType dtype = kept ? kept->input_dtype() : layers_[0]->compute_dtype();
+    layers_.insert(layers_.begin(), InputLayer::create(batch_shape, {.dtype = std::string(dtype_name(dtype))}));
   }
   auto& input = dynamic_cast<InputLayer&>(*layers_[0]);
   if (layers_.size() == 1)

@@ -98,6 +98,13 @@ class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocab
     note_size();
   }
   std::int64_t vocabulary_size() const override { return table_.size(); }
+  DType input_dtype() const override {
+    if constexpr (std::is_same_v<Key, std::string>) {
+      return this->options_.invert ? DType::kInt64 : DType::kString;
+    } else {
+      return parse_dtype(this->options_.vocabulary_dtype).value_or(DType::kInt64);
+    }
+  }
   bool vocabulary_in_config() const override { return this->options_.vocabulary.has_value(); }
   bool has_idf_weights() const override { return table_.counts_documents(); }
   Tensor idf_weights() const override { return table_.idf_weights(); }

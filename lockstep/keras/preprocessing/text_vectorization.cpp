@@ -176,6 +176,7 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     options_.vocabulary_size = table().size();
   }
   std::int64_t vocabulary_size() const override { return table().size(); }
+  DType input_dtype() const override { return DType::kString; }
   bool vocabulary_in_config() const override { return kept().vocabulary_in_config(); }
   bool has_idf_weights() const override { return kept().has_idf_weights(); }
   Tensor idf_weights() const override { return kept().idf_weights(); }

@@ -14,6 +14,8 @@ class KeepsVocabulary {
   virtual Tensor vocabulary(bool include_special_tokens) const = 0;
   virtual void set_vocabulary(const Tensor& vocabulary, const std::vector<double>& idf_weights) = 0;
   virtual std::int64_t vocabulary_size() const = 0;
+  // Of the inputs; Keras calls it the layer's compute_dtype.
+  virtual DType input_dtype() const = 0;
   // Whether the config has the vocabulary, so that files need no asset.
   virtual bool vocabulary_in_config() const = 0;
   // Whether files have "idf_weights" among the layer's variables; those of the whole vocabulary, float32, undefined
