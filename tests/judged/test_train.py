@@ -150,6 +150,19 @@ def test_a_loss_without_reduction_beside_others(steps, strategy, tmp_path, reque
     compare(keras.models.load_model(tmp_path / "ours.keras"), model, what="after fit:")
 
 
+def test_logits_of_an_ignored_class(tmp_path, request):
+    """Keras takes the logits before a softmax, except where it replaces the predictions of an ignored class."""
+    rng = tool.generator(request.node.name)
+    x = keras.Input((5, 3))
+    model = keras.Model(x, keras.layers.Dense(4, "softmax")(keras.layers.Masking()(x)))
+    tool.randomise(model, rng)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1))
+    model.save(tmp_path / "start.keras")
+    values = rng.normal(0, 1, (9, 5, 3)).astype("float32")
+    values[rng.random((9, 5)) < 0.4] = 0
+    judge(tmp_path, model, values, rng.integers(0, 4, (9, 5)).astype("int32"), batch_size=4)
+
+
 def test_validation_data(tmp_path, request):
     rng = tool.generator(request.node.name)
     model, x, y = prepare(tmp_path, "cnn", "scce", table.OPTIMIZERS["sgd-momentum"](), rng)

@@ -193,7 +193,9 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
   }
   Tensor labels = ops::cast(y_true, DType::kInt64);
   if (labels.rank() == y_pred.rank() && labels.dim(-1) == 1) labels = ops::squeeze(labels, {-1});
-  Tensor logits = y_pred.logits().defined() ? y_pred.logits() : y_pred;
+  // Keras replaces the predictions of an ignored class, and then knows nothing of logits before a softmax.
+  const bool has_logits = y_pred.logits().defined() && !ignore_class;
+  Tensor logits = has_logits ? y_pred.logits() : y_pred;
   if (labels.rank() + 1 != logits.rank()) {
     throw_invalid_argument(
         fmt::format("sparse_categorical_crossentropy: y_true has shape {} and y_pred {}; y_true holds one class number "
@@ -206,7 +208,7 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
     valid = ops::not_equal(labels, static_cast<double>(*ignore_class));
     labels = labels * ops::cast(valid, DType::kInt64);
   }
-  if (!from_logits && !y_pred.logits().defined()) logits = ops::log(clip_probability(logits));
+  if (!from_logits && !has_logits) logits = ops::log(clip_probability(logits));
   Tensor values;
   if (logits.rank() == 2) {
     values = ops::sparse_softmax_cross_entropy_with_logits(logits, labels);
