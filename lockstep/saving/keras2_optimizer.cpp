@@ -23,8 +23,7 @@ using train::SlotKind;
 // The first optimizers that computed what those of today compute, except for embeddings. RMSprop added epsilon to the
 // square root and Nadam had another momentum schedule, so those of today are written as the later ones.
 constexpr std::string_view kSameRule[] = {"SGD", "Adam", "Adagrad", "Adadelta", "Adamax", "Ftrl"};
-constexpr std::string_view kNotInKeras2[] = {"Lamb", "Muon", "ScheduleFreeAdamW", "LossScaleOptimizer",
-                                             "MultiOptimizer"};
+constexpr std::string_view kNotInKeras2[] = {"Lamb", "Muon", "ScheduleFreeAdamW", "MultiOptimizer"};
 // Whose slots stand variable by variable also in the form of the first optimizers.
 constexpr std::string_view kInterleaved = "Ftrl";
 
@@ -137,6 +136,7 @@ std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::v
   if (form == Form::kStandalone) return standalone_targets(optimizer, names);
   const std::vector<VariablePtr> ours = optimizer.variables();
   std::vector<VariablePtr> targets(names.size());
+  const std::vector<OptimizerSlots> kinds = train::slots_of(optimizer);
   std::map<std::string_view, std::vector<std::size_t>> places;  // of each kind of slot
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::string_view name = without_number(names[i]);
@@ -146,11 +146,15 @@ std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::v
       if (optimizer.has_fixed_learning_rate()) targets[i] = ours.at(1);
     } else if (last_part(name) == "momentum_cache") {
       targets[i] = momentum_product(optimizer);
-    } else {
-      places[form == Form::kFirst ? last_part(name) : second_part(name)].push_back(i);
+    } else if (form == Form::kFirst) {
+      places[last_part(name)].push_back(i);
+    } else {  // "Adam/m/dense/kernel"; without the optimizer where that is one that scales losses
+      const std::string_view first = name.substr(0, name.find('/'));
+      const auto is_first = [&](const OptimizerSlots& slots) { return slots.kind->keras2 == first; };
+      places[std::ranges::any_of(kinds, is_first) ? first : second_part(name)].push_back(i);
     }
   }
-  for (const OptimizerSlots& slots : train::slots_of(optimizer)) {
+  for (const OptimizerSlots& slots : kinds) {
     const std::string_view kind = form == Form::kFirst ? slots.kind->keras2_first : slots.kind->keras2;
     const std::vector<VariablePtr> saved = saved_slots(slots);
     const auto found = places.find(kind);
@@ -183,15 +187,41 @@ Json with_module_of_optimizer(Json config) {
   const bool later = config.at("class_name").text().find('>') != std::string::npos ||
                      !arguments.value("is_legacy_optimizer", Json(true)).get<bool>();
   if (!later) config["module"] = "keras.optimizers.legacy";
+  if (arguments.contains("loss_scale") && arguments.contains("optimizer")) {  // until TensorFlow 2.3
+    const Json& scale = arguments.at("loss_scale");
+    const Json given = scale.is_object() ? scale.value("config", Json()) : Json();
+    const bool dynamic = given.is_object() && scale.value("class_name", Json()) == Json("DynamicLossScale") &&
+                         given.value("multiplier", Json(2.0)) == Json(2.0);
+    if (!dynamic) return config;
+    config["config"] = {{"inner_optimizer", arguments.at("optimizer")},
+                        {"initial_scale", given.value("initial_loss_scale", Json(32768.0))},
+                        {"dynamic_growth_steps", given.value("increment_period", Json(2000))}};
+    arguments = config.at("config");
+  }
   if (arguments.contains("inner_optimizer")) {
-    config.erase("module");  // the scaling is the same
+    config.erase("module");  // one class scales the losses of both
+    config["class_name"] = "LossScaleOptimizer";
     config["config"]["inner_optimizer"] = with_module_of_optimizer(arguments["inner_optimizer"]);
   }
   return config;
 }
 
-Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config, bool embeddings) {
+Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config, bool embeddings, bool scaled) {
   const std::string class_name = optimizer.class_name();
+  if (const auto inner = optimizer.inner_optimizer()) {
+    // tf-keras has a class for each form, and reads the inner optimizer by its module.
+    const bool later = !inner->legacy_rules();
+    const Json own = optimizer.get_config();
+    Keras2Optimizer out = keras2_optimizer(*inner, own.at("inner_optimizer").at("config"), embeddings, true);
+    if (!later) out.config["module"] = "keras.optimizers.legacy";
+    out.config = {{"class_name", later ? "LossScaleOptimizerV3" : "LossScaleOptimizer"},
+                  {"config",
+                   {{"inner_optimizer", out.config},
+                    {"dynamic", true},
+                    {"initial_scale", own.at("initial_scale")},
+                    {"dynamic_growth_steps", own.at("dynamic_growth_steps")}}}};
+    return out;
+  }
   if (contains(kNotInKeras2, class_name)) throw_unimplemented(fmt::format("Keras 2 has no optimizer {}", class_name));
   for (const char* key : {"loss_scale_factor", "gradient_accumulation_steps"}) {
     if (!is_null(config, key)) throw_unimplemented(fmt::format("optimizers of Keras 2 have no {}", key));
@@ -199,7 +229,7 @@ Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config,
   const optimizers::LegacyRules* const legacy = optimizer.legacy_rules();
   const bool plain = is_null(config, "weight_decay") && config.value("use_ema", Json(false)) == Json(false);
   const bool stateless = class_name == "SGD" && train::slots_of(optimizer).empty();
-  const bool same = contains(kSameRule, class_name) && (!embeddings || class_name == "Adam" || stateless);
+  const bool same = contains(kSameRule, class_name) && (!embeddings || class_name == "Adam" || stateless) && !scaled;
   const bool first = legacy || (plain && same);
   const Form form = first ? Form::kFirst : Form::kLater;
   Json arguments = Json::object();

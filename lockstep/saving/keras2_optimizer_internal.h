@@ -33,8 +33,10 @@ struct Keras2Optimizer {
   std::vector<formats::WeightEntry> weights;
 };
 // In the form that most versions of Keras read: that of 2.10 where it had this rule with these arguments. `config` are
-// the optimizer's arguments; `embeddings`: the model has some, of which the rules of 2.10 change rows. Throws
-// Unimplemented for classes and arguments that Keras 2 does not have.
-Keras2Optimizer keras2_optimizer(const optimizers::Optimizer& optimizer, const Json& config, bool embeddings);
+// the optimizer's arguments; `embeddings`: the model has some, of which the rules of 2.10 change rows; `scaled`: it is
+// in one that scales losses, which says whether it is one of 2.10. Throws Unimplemented for classes and arguments that
+// Keras 2 does not have.
+Keras2Optimizer keras2_optimizer(const optimizers::Optimizer& optimizer, const Json& config, bool embeddings,
+                                 bool scaled = false);
 
 }  // namespace lockstep::saving

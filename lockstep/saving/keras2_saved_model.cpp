@@ -208,8 +208,10 @@ std::vector<std::pair<VariablePtr, std::string>> first_state(const optimizers::O
   return state;
 }
 
-void add_optimizer(const optimizers::Optimizer& optimizer, const std::string& path, const formats::BundleReader& reader,
+void add_optimizer(const optimizers::Optimizer& outer, const std::string& path, const formats::BundleReader& reader,
                    const CheckpointGraph& graph, const Weights& weights, Assignment& assignment) {
+  const auto inner = outer.inner_optimizer();  // of one that scales losses
+  const optimizers::Optimizer& optimizer = inner ? *inner : outer;
   const auto number = graph.nodes[0].child("optimizer");
   if (!number) return;
   const formats::CheckpointNode& node = graph.nodes[static_cast<std::size_t>(*number)];
@@ -219,7 +221,9 @@ void add_optimizer(const optimizers::Optimizer& optimizer, const std::string& pa
   const bool fits = std::all_of(state.begin(), state.end(), [&](const auto& item) {
     return item.first->shape() == reader.info(item.second).shape;
   });
-  if ((state.empty() && !stateless) || !fits) {
+  const auto children = [&](int child) { return graph.nodes[static_cast<std::size_t>(child)].children.size(); };
+  const bool never_built = node.slots.empty() && (!list || children(*list) <= 1);
+  if ((state.empty() && !stateless && !never_built) || !fits) {
     log_warning("{}: the state of optimizer '{}' does not fit and is not loaded", path, optimizer.name());
     return;
   }
@@ -230,6 +234,15 @@ void add_optimizer(const optimizers::Optimizer& optimizer, const std::string& pa
   };
   for (const char* name : {"_iterations", "iter"}) add(name, optimizer.iterations_variable());
   add("momentum_cache", momentum_product(optimizer));
+  if (const auto scale = node.child("loss_scale"); scale && inner) {
+    const formats::CheckpointNode& values = graph.nodes[static_cast<std::size_t>(*scale)];
+    const std::pair<const char*, VariablePtr> own[] = {{"current_loss_scale", outer.dynamic_scale()},
+                                                       {"good_steps", outer.step_counter()}};
+    for (const auto& [name, variable] : own) {
+      const auto child = values.child(name);
+      if (const std::string* key = child ? weights.key_of(*child) : nullptr) state.emplace_back(variable, *key);
+    }
+  }
   for (const auto& [variable, key] : state) assignment.add(variable, reader, reader.info(key), path + ": optimizer");
 }
 

@@ -180,10 +180,14 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
   for (const SavedObject& object : saved_objects(model, layer_attribute_of(weights))) {
     auto stored = weights.variables(object.path);
     const auto& entries = object.state.entries;
-    if (object.optimizer && stored.size() != entries.size()) {
-      // Keras writes a LossScaleOptimizer that compile() has added, but only the inner optimizer's config.
+    const optimizers::Optimizer* optimizer = object.optimizer;
+    if (optimizer && stored.size() != entries.size()) {
+      // Keras writes a LossScaleOptimizer that compile() has added, but only the inner optimizer's config; tf-keras
+      // writes one without its scale.
       const auto inner = weights.variables(object.path + "/inner_optimizer");
-      if (inner.size() == entries.size()) stored = inner;
+      const bool scales = !inner.empty() && optimizer->inner_optimizer();
+      if (inner.size() == entries.size() || scales) stored = inner;
+      if (scales) optimizer = optimizer->inner_optimizer().get();
     }
     if (object.own_store) {
       keras::VariableStore store;
@@ -199,8 +203,9 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
     }
     std::vector<distribute::VariablePtr> targets;
     for (const auto& entry : entries) targets.push_back(entry.variable);
-    if (object.optimizer) {
-      targets = optimizer_targets(*object.optimizer, std::move(targets), stored);
+    if (optimizer != object.optimizer) targets = optimizer->variables();
+    if (optimizer) {
+      targets = optimizer_targets(*optimizer, std::move(targets), stored);
       if (targets.empty()) {
         // An optimizer that was never built has its step and rate only.
         if (stored.size() > 2)

@@ -181,7 +181,8 @@ void plan_optimizer(optimizers::Optimizer& optimizer, const formats::LegacyH5& f
   if (weights_origin(file.keras_version(), file.backend()).major < 3) {
     std::vector<std::string_view> names;
     for (const auto& each : saved) names.push_back(formats::LegacyH5::optimizer_weight_name(each));
-    targets = keras2_targets(optimizer, names);
+    const auto inner = optimizer.inner_optimizer();  // the scale of losses is not in the file
+    targets = keras2_targets(inner ? *inner : optimizer, names);
   }
   // An optimizer that was never built has its step, and in Keras 3 its rate.
   if (targets.size() != saved.size() && saved.size() <= 2) return;

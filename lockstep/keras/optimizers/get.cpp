@@ -145,6 +145,12 @@ void keep_one_clip(Json& arguments) {
 }  // namespace
 
 OptimizerPtr deserialize(const Json& config) {
+  if (config.is_object() && config.value("class_name", Json()) == Json("LossScaleOptimizerV3")) {  // of Keras 2.11
+    Json usual = config;
+    usual["class_name"] = "LossScaleOptimizer";
+    for (const char* key : {"module", "registered_name"}) usual.erase(key);
+    return deserialize(usual);
+  }
   if (is_legacy(config) && config.contains("config") && config.at("config").is_object()) {
     Json usual = config, own = Json::object();
     usual["module"] = "keras.optimizers";

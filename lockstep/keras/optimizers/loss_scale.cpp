@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "lockstep/base/error.h"
 #include "lockstep/keras/optimizers/bases.h"
 #include "lockstep/keras/optimizers/fields_internal.h"
@@ -14,6 +17,14 @@ CommonOptions own_options(const LossScaleOptions& options) {
   common.learning_rate = 0.0;
   common.name = options.name;
   return common;
+}
+
+// Of the optimizer for a model of Keras 2.
+bool has_keras2_rules(const Optimizer& optimizer) {
+  struct Access : Optimizer {
+    using Optimizer::adds_rows;
+  };
+  return (optimizer.*&Access::adds_rows)();
 }
 
 }  // namespace
@@ -50,6 +61,12 @@ void Scaler::apply_aggregated(Tensors gradients, const Variables& variables) {
   }
   if (!built_) build(variables);
   const std::int64_t good_steps = step_counter_->numpy().item<std::int64_t>() + 1;
+  const bool keras2 = has_keras2_rules(*inner_);
+  if (!finite && keras2) {  // the step counts, and the scale does not sink below 1
+    inner_->iterations_variable()->assign(Tensor::scalar<std::int64_t>(inner_->iterations() + 1));
+    set_state(0, std::max(scale * 0.5f, 1.0f));
+    return;
+  }
   if (!finite) {
     set_state(0, scale * 0.5f);
     return;
@@ -64,7 +81,7 @@ void Scaler::apply_aggregated(Tensors gradients, const Variables& variables) {
     inner_->apply_aggregated(std::move(gradients), variables);
   }
   if (good_steps >= options_.dynamic_growth_steps) {
-    set_state(0, scale * 2.0f);
+    set_state(0, keras2 && !std::isfinite(scale * 2.0f) ? scale : scale * 2.0f);
   } else {
     set_state(good_steps, scale);
   }
