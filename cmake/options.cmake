@@ -9,6 +9,10 @@ option(LOCKSTEP_UNITY "Compile several sources of a folder as one unit: a third 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
+# -O2 with the vectorizer of -O3: two thirds of the time of -O3 to compile. The kernels (ops, inference) have -O3.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  string(REPLACE "-O3" "-O2 -ftree-vectorize -fvect-cost-model=dynamic" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+endif()
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -36,7 +40,7 @@ if(NOT LOCKSTEP_SANITIZE STREQUAL "")
   if(LOCKSTEP_FUZZ)
     add_compile_options(-O2)  # more inputs a second
   else()
-    add_compile_options(-O1)
+    add_compile_options(-O1 -fno-tree-vectorize)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # The sanitizers' own instrumentation makes GCC see uninitialised values where there are none.

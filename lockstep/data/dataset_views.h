@@ -12,6 +12,24 @@
 
 namespace lockstep::data {
 
+// Gives kConvert(element) for each element of a dataset.
+template <auto kConvert>
+class ConvertingIterator {
+ public:
+  explicit ConvertingIterator(DatasetInputIterator iterator) : iterator_(std::move(iterator)) {}
+  auto operator*() const { return kConvert(*iterator_); }
+  ConvertingIterator& operator++() {
+    ++iterator_;
+    return *this;
+  }
+  friend bool operator==(const ConvertingIterator& a, const ConvertingIterator& b) {
+    return a.iterator_ == b.iterator_;
+  }
+
+ private:
+  DatasetInputIterator iterator_;
+};
+
 // The result of Dataset::window(): each element is a dataset, for (const Dataset& window : windows).
 class Windows {
  public:
@@ -31,24 +49,12 @@ class Windows {
   Windows skip(std::int64_t count) const { return Windows(lists_.skip(count)); }
   std::int64_t cardinality() const { return lists_.cardinality(); }
 
-  class Iterator {
-   public:
-    explicit Iterator(DatasetInputIterator iterator) : iterator_(std::move(iterator)) {}
-    Dataset operator*() const { return dataset_of(*iterator_); }
-    Iterator& operator++() {
-      ++iterator_;
-      return *this;
-    }
-    friend bool operator==(const Iterator& a, const Iterator& b) { return a.iterator_ == b.iterator_; }
-
-   private:
-    DatasetInputIterator iterator_;
-  };
+  static Dataset dataset_of(const Element& list);
+  using Iterator = ConvertingIterator<&Windows::dataset_of>;
   Iterator begin() const { return Iterator(lists_.begin()); }
   Iterator end() const { return Iterator(lists_.end()); }
 
  private:
-  static Dataset dataset_of(const Element& list);
   // Part `index` of each element, a tuple.
   static Dataset part_of(const Element& list, std::size_t index);
   template <typename Result, typename Fn>
@@ -73,19 +79,8 @@ class Windows {
 template <std::size_t N>
 class DatasetParts {
  public:
-  class Iterator {
-   public:
-    explicit Iterator(DatasetInputIterator iterator) : iterator_(std::move(iterator)) {}
-    std::array<Element, N> operator*() const { return (*iterator_).template parts<N>(); }
-    Iterator& operator++() {
-      ++iterator_;
-      return *this;
-    }
-    friend bool operator==(const Iterator& a, const Iterator& b) { return a.iterator_ == b.iterator_; }
-
-   private:
-    DatasetInputIterator iterator_;
-  };
+  static std::array<Element, N> parts_of(const LoopElement& element) { return element.template parts<N>(); }
+  using Iterator = ConvertingIterator<&DatasetParts::parts_of>;
 
   explicit DatasetParts(Dataset dataset) : dataset_(std::move(dataset)) {}
   Iterator begin() const { return Iterator(dataset_.begin()); }

@@ -152,16 +152,16 @@ Tensor operator+(Number a, const Tensor& b);
 Tensor operator-(Number a, const Tensor& b);
 Tensor operator*(Number a, const Tensor& b);
 Tensor operator/(Number a, const Tensor& b);
-#define LOCKSTEP_NUMBER_OPERATOR(op)                                                                   \
+#define LOCKSTEP_ARITHMETIC_OPERATOR(op)                                                               \
   template <typename T>                                                                                \
   requires std::is_arithmetic_v<T> Tensor operator op(const Tensor& a, T b) { return a op Number(b); } \
   template <typename T>                                                                                \
   requires std::is_arithmetic_v<T> Tensor operator op(T a, const Tensor& b) { return Number(a) op b; }
-LOCKSTEP_NUMBER_OPERATOR(+)
-LOCKSTEP_NUMBER_OPERATOR(-)
-LOCKSTEP_NUMBER_OPERATOR(*)
-LOCKSTEP_NUMBER_OPERATOR(/)
-#undef LOCKSTEP_NUMBER_OPERATOR
+LOCKSTEP_ARITHMETIC_OPERATOR(+)
+LOCKSTEP_ARITHMETIC_OPERATOR(-)
+LOCKSTEP_ARITHMETIC_OPERATOR(*)
+LOCKSTEP_ARITHMETIC_OPERATOR(/)
+#undef LOCKSTEP_ARITHMETIC_OPERATOR
 Tensor operator-(const Tensor& x);
 // The handle gets the new tensor; other handles keep the old one.
 Tensor& operator+=(Tensor& a, const Tensor& b);

@@ -179,7 +179,7 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
     const bool listed = given && given->is_list();
     for (Structure& item : cell_->nested(outcome.states, [&](std::size_t cell) {
            if (listed && cell < given->size()) return !given->parts()[cell].is_list();
-           return x.is_symbolic() || cell_->begins_bare(cell);
+           return x.is_symbolic() || cell_->begins_as_tensor(cell);
          }))
       all.push_back(std::move(item));
     return Structure::list(std::move(all));

@@ -223,7 +223,7 @@ class UserCell : public RnnCell {
   std::vector<DType> state_dtypes() const override {
     return std::vector<DType>(state_sizes().size(), cell_->compute_dtype());
   }
-  bool begins_bare(std::size_t) const override { return true; }
+  bool begins_as_tensor(std::size_t) const override { return true; }
   CellMasks draw_masks(const Tensor&) override { return {}; }
   Tensor project(const Tensor& x, const CellMasks&) override { return ops::cast(x, cell_->compute_dtype()); }
   Result step(const Tensor& x, const Tensors& states, const CellMasks&) override {
@@ -315,12 +315,12 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
     }
     return dtypes;
   }
-  Structure::List nested(const Tensors& states, const Bare& bare) const override {
+  Structure::List nested(const Tensors& states, const IsTensor& is_tensor) const override {
     Structure::List items;
     auto next = states.begin();
     for (std::size_t i = 0; i < cells_.size(); ++i) {
       const auto end = next + static_cast<std::ptrdiff_t>(cells_[i]->state_sizes().size());
-      if (end - next == 1 && bare(i))
+      if (end - next == 1 && is_tensor(i))
         items.emplace_back(*next);
       else
         items.push_back(Structure::list({next, end}));
@@ -328,7 +328,7 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
     }
     return items;
   }
-  bool begins_bare(std::size_t cell) const override { return cells_.at(cell)->begins_bare(0); }
+  bool begins_as_tensor(std::size_t cell) const override { return cells_.at(cell)->begins_as_tensor(0); }
   std::int64_t output_size() const override { return cells_.back()->output_size(); }
   void build(const Nested<Shape>& shapes) override {
     Shape shape = shapes.is_list() ? shapes.parts().at(0).leaf() : shapes.leaf();
@@ -411,7 +411,7 @@ Structure RnnCell::get_initial_state(const Extent& batch_size) const {
   Tensors states;
   const std::vector<DType> dtypes = state_dtypes();
   for (std::int64_t size : state_sizes()) states.push_back(ops::zeros({batch_size, size}, dtypes[states.size()]));
-  return Structure::list(nested(states, [this](std::size_t cell) { return begins_bare(cell); }));
+  return Structure::list(nested(states, [this](std::size_t cell) { return begins_as_tensor(cell); }));
 }
 
 Structure RnnCell::run_step(const Tensor& x, const Tensors& states, bool training, const Structure& given) {

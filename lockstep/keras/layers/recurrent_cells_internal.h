@@ -55,14 +55,14 @@ class RnnCell : public Layer {
   }
 
   // The states as Keras nests them: a list of tensors, of stacked cells of an item for each cell. There a cell of one
-  // state has the tensor where bare(its place), else a list of it.
-  using Bare = std::function<bool(std::size_t cell)>;
-  virtual Structure::List nested(const Tensors& states, const Bare& bare) const {
-    (void)bare;
+  // state has the tensor where is_tensor(its place), else a list of it.
+  using IsTensor = std::function<bool(std::size_t cell)>;
+  virtual Structure::List nested(const Tensors& states, const IsTensor& is_tensor) const {
+    (void)is_tensor;
     return {states.begin(), states.end()};
   }
   // Whether the state of a cell of a stack begins as a tensor: of classes without get_initial_state().
-  virtual bool begins_bare(std::size_t) const { return false; }
+  virtual bool begins_as_tensor(std::size_t) const { return false; }
   Structure get_initial_state(const Extent& batch_size) const override;
 
   std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }

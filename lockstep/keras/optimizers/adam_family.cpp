@@ -53,7 +53,7 @@ class AdamaxOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
         static_cast<float>(1.0 - power_of(options_.beta_1, step.t)), static_cast<float>(options_.epsilon)};
   }
   Slots slots_of(std::size_t index) const override { return {first_[index], second_[index]}; }
-  bool takes_slices() const override { return adds_rows(); }  // Keras 3 adds their absolute values
+  bool takes_slices() const override { return has_keras2_rules(); }  // Keras 3 adds their absolute values
   bool changes_rows_only() const override { return legacy_rules(); }
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     w = w - w * static_cast<double>(decay);
@@ -86,7 +86,7 @@ class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
 
   // tf-keras multiplies the product by u for each variable. Its code means to do so once a step, but counts the
   // variables when a function is traced, which is twice for an optimizer that has made no step before.
-  bool fuses() const override { return !adds_rows() || legacy_rules(); }
+  bool fuses() const override { return !has_keras2_rules() || legacy_rules(); }
   void multiply_for_variable(const Step& step) {
     const auto n = static_cast<std::int64_t>(step.indices.size());
     if (first_count_ == 0) first_count_ = step.t == 1 ? n + 1 : 1;

@@ -19,14 +19,6 @@ CommonOptions own_options(const LossScaleOptions& options) {
   return common;
 }
 
-// Of the optimizer for a model of Keras 2.
-bool has_keras2_rules(const Optimizer& optimizer) {
-  struct Access : Optimizer {
-    using Optimizer::adds_rows;
-  };
-  return (optimizer.*&Access::adds_rows)();
-}
-
 }  // namespace
 
 Scaler::LossScaleOptimizer(OptimizerPtr inner, LossScaleOptions options)
@@ -61,7 +53,7 @@ void Scaler::apply_aggregated(Tensors gradients, const Variables& variables) {
   }
   if (!built_) build(variables);
   const std::int64_t good_steps = step_counter_->numpy().item<std::int64_t>() + 1;
-  const bool keras2 = has_keras2_rules(*inner_);
+  const bool keras2 = inner_->has_keras2_rules();
   if (!finite && keras2) {  // the step counts, and the scale does not sink below 1
     inner_->iterations_variable()->assign(Tensor::scalar<std::int64_t>(inner_->iterations() + 1));
     set_state(0, std::max(scale * 0.5f, 1.0f));

@@ -238,7 +238,7 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
     clip(defined);
     Tensors sent(trainable_.size());
     for (std::size_t i = 0; i < indices.size(); ++i)
-      sent[indices[i]] = adds_rows() ? ops::with_unique_slices(defined[i]) : std::move(defined[i]);
+      sent[indices[i]] = has_keras2_rules() ? ops::with_unique_slices(defined[i]) : std::move(defined[i]);
     const auto rate = options_.learning_rate.schedule() ? std::nullopt : std::optional<double>(learning_rate());
     iterations_->assign(Tensor::scalar(servers->apply(remote(), sent, rate)));
     return;
@@ -274,7 +274,7 @@ bool Optimizer::is_elementwise() const {
 std::int64_t Optimizer::updates_made() const { return iterations() / options_.gradient_accumulation_steps.value_or(1); }
 
 Optimizer::Step Optimizer::begin_step(std::vector<std::size_t> indices, Tensors gradients) const {
-  if (adds_rows()) {
+  if (has_keras2_rules()) {
     for (Tensor& gradient : gradients) gradient = ops::with_unique_slices(gradient);
   }
   Step step{std::move(indices), std::move(gradients), {}, updates_made() + 1, learning_rate()};
@@ -336,7 +336,7 @@ void Optimizer::clip(Tensors& gradients) const {
     const Tensor scale = ops::minimum(1.0 / norm, 1.0 / limit) * limit + (norm - norm);
     for (Tensor& g : gradients) {
       const auto scaled = [&](const Tensor& values) { return values * ops::cast(scale, g.dtype()); };
-      g = adds_rows() ? ops::slicewise(g, scaled) : scaled(g);  // Keras 3 makes it dense
+      g = has_keras2_rules() ? ops::slicewise(g, scaled) : scaled(g);  // Keras 3 makes it dense
     }
   }
 }

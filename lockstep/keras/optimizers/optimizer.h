@@ -154,6 +154,8 @@ class Optimizer {
   // The rules of Keras 2.11 and later: the rows of an embedding's gradient are added, after clipping, before the rule
   // sees them, and the averages of use_ema begin as the variables.
   virtual void set_keras2_rules(bool keras2);
+  // Also of an optimizer of Keras 2 until 2.10.
+  bool has_keras2_rules() const { return keras2_rules_ || legacy_; }
   // Null unless this is an optimizer of Keras 2 until 2.10.
   const LegacyRules* legacy_rules() const { return legacy_ ? &*legacy_ : nullptr; }
 
@@ -232,7 +234,6 @@ class Optimizer {
   VariablePtr add_variable(const Shape& shape, DType dtype, std::string path, double initial = 0.0);
   // w -= w · decay for all variables of the step; rules without a fused kernel call it first.
   void decay_weights(const Step& step);
-  bool adds_rows() const { return keras2_rules_ || legacy_; }
   Json base_config() const;
   const CommonOptions& common() const { return options_; }
 
