@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -51,9 +52,13 @@ concept Dict = Range<T> && requires {
   typename T::mapped_type;
 };
 template <class T>
-concept Tuple = !Range<T> && requires {
-  std::tuple_size<T>::value;
-};
+inline constexpr bool kIsTuple = false;
+template <class A, class B>
+inline constexpr bool kIsTuple<std::pair<A, B>> = true;
+template <class... T>
+inline constexpr bool kIsTuple<std::tuple<T...>> = true;
+template <class T>
+concept Tuple = kIsTuple<T>;
 
 }  // namespace json_types
 

@@ -161,6 +161,11 @@ class Nested {
   const Shape& shape() const& requires std::is_same_v<T, Tensor> { return leaf().shape(); }
   auto shape() && requires std::is_same_v<T, Tensor> { return leaf().shape(); }
   auto dtype() const requires std::is_same_v<T, Tensor> { return leaf().dtype(); }
+  // Of a leaf that describes a tensor: dataset.element_spec()[0].shape().
+  template <typename U = T>
+  requires(!std::is_same_v<U, Tensor>) auto shape() const { return static_cast<const U&>(leaf()).shape; }
+  template <typename U = T>
+  requires(!std::is_same_v<U, Tensor>) auto dtype() const { return static_cast<const U&>(leaf()).dtype; }
   T mask() const requires std::is_same_v<T, Tensor> { return leaf().mask(); }
   T numpy() const requires std::is_same_v<T, Tensor> { return leaf().numpy(); }
   // Members of arrays, of a leaf that is a tensor: model.predict(x).argmax(1).
@@ -350,6 +355,14 @@ struct Nested<T>::Entry {
   Entry(std::string name, Nested value) : name(std::move(name)), value(std::move(value)) {}
   // Numbers or texts in braces, of structures of tensors: {{"a", {1, 2}}, {"b", {3, 4}}}. See tensor/structure.h.
   Entry(std::string name, std::initializer_list<Values> values);
+  // One number or text: {{"age", 60}, {"sex", "female"}}.
+  template <typename U>
+  requires(std::is_same_v<T, Tensor>&& std::is_arithmetic_v<U>) Entry(std::string name, U number)
+      : Entry(std::move(name), Nested(T(number))) {}
+  template <typename U>
+  requires(std::is_same_v<T, Tensor>&& std::is_convertible_v<const U&, std::string>)
+      Entry(std::string name, const U& text)
+      : Entry(std::move(name), Nested(T::strings({std::string(text)}, {}))) {}
   std::string name;
   Nested value;
 };

@@ -1,6 +1,8 @@
 #include "lockstep/data/dataset.h"
 
+#include <algorithm>
 #include <limits>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -154,6 +156,7 @@ Dataset Dataset::map_elements(MapFunction fn) const { return Dataset(map_node(no
 Dataset Dataset::filter_elements(FilterFunction fn) const { return Dataset(filter_node(node_, std::move(fn))); }
 Dataset Dataset::take_elements_while(FilterFunction fn) const { return Dataset(take_while_node(node_, std::move(fn))); }
 
+std::int64_t Dataset::default_cycle_length() { return std::max(1U, std::thread::hardware_concurrency()); }
 Dataset Dataset::interleave_elements(FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length) const {
   check_positive("interleave: cycle_length", cycle_length);
   check_positive("interleave: block_length", block_length);

@@ -53,6 +53,11 @@ enum class AutoShardPolicy {
   kFile = 1,  // each reads different files
   kData = 2,  // each batch is cut among all replicas
   kHint = 3,  // as kOff: the user's own shard()
+  OFF = kOff,
+  AUTO = kAuto,
+  FILE = kFile,
+  DATA = kData,
+  HINT = kHint,
 };
 
 // tf.data.Options.
@@ -94,16 +99,24 @@ class Dataset {
   template <typename T>
   requires std::is_arithmetic_v<T>
   static Dataset from_tensors(T number) { return from_tensors(Element(Tensor(number))); }
-  static Dataset from_tensor_slices(std::initializer_list<Values> values) { return from_tensor_slices(Tensor(values)); }
+  // A template loses against the vectors below.
+  template <int = 0>
+  static Dataset from_tensor_slices(std::initializer_list<Values> values) {
+    return from_tensor_slices(Tensor(values));
+  }
   // Of vectors of numbers or texts: from_tensor_slices(files), from_tensor_slices({sources, targets}).
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string>
   static Dataset from_tensor_slices(const std::vector<T>& values) { return from_tensor_slices(vector_of(values)); }
-  template <typename T>
-  requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string>
-  static Dataset from_tensor_slices(std::initializer_list<std::vector<T>> parts) {
+  struct Vector {
+    template <typename T>
+    requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string> Vector(const std::vector<T>& values)
+        : tensor(vector_of(values)) {}
+    Tensor tensor;
+  };
+  static Dataset from_tensor_slices(std::initializer_list<Vector> parts) {
     Element::List items;
-    for (const std::vector<T>& part : parts) items.emplace_back(vector_of(part));
+    for (const Vector& part : parts) items.emplace_back(part.tensor);
     return from_tensor_slices(Element::list(std::move(items)));
   }
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
@@ -256,8 +269,12 @@ class Dataset {
   }
   template <typename Fn>
   Dataset interleave(Fn fn, const InterleaveOptions& options) const {
-    if (!options.cycle_length) throw_invalid_argument("Dataset.interleave requires cycle_length");
-    return interleave(std::move(fn), *options.cycle_length, options.block_length);
+    return interleave(std::move(fn), options.cycle_length ? *options.cycle_length : default_cycle_length(),
+                      options.block_length);
+  }
+  template <typename Fn>
+  Dataset interleave(Fn fn) const {
+    return interleave(std::move(fn), default_cycle_length());
   }
   // Datasets of `size` consecutive elements each (the last may have fewer), every `stride`-th of them, one window
   // beginning `shift` elements after the other (default: size): dataset.window(3, {.shift = 1}).flat_map(...).
@@ -383,6 +400,8 @@ class Dataset {
   Dataset map_elements(MapFunction fn) const;
   Dataset filter_elements(FilterFunction fn) const;
   Dataset take_elements_while(FilterFunction fn) const;
+  // TensorFlow's: the number of processors that this process may use.
+  static std::int64_t default_cycle_length();
   Dataset interleave_elements(FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length) const;
 
   std::shared_ptr<const DatasetNode> node_;

@@ -77,7 +77,7 @@ struct ShuffleOptions {
   bool reshuffle_each_iteration = true;
 };
 struct InterleaveOptions {
-  std::optional<std::int64_t> cycle_length = std::nullopt;  // required: TensorFlow's default depends on the machine
+  std::optional<std::int64_t> cycle_length = std::nullopt;  // default: the number of processors, as in TensorFlow
   std::int64_t block_length = 1;
   std::int64_t num_parallel_calls = 1;
   std::optional<bool> deterministic = std::nullopt;

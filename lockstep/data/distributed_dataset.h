@@ -27,6 +27,8 @@ struct InputContext {
 enum class InputReplicationMode {
   kPerWorker,   // a replica gets one element, the next the next
   kPerReplica,  // each replica gets every element
+  PER_WORKER = kPerWorker,
+  PER_REPLICA = kPerReplica,
 };
 
 // tf.distribute.InputOptions. The replicas of a process share its memory, so only the mode has an effect.

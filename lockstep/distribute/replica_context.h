@@ -18,7 +18,8 @@ class PerReplica;
 class ReplicaGroup;
 class Strategy;
 
-enum class ReduceOp { kSum, kMean };
+// Also by TensorFlow's names.
+enum class ReduceOp { kSum, kMean, SUM = kSum, MEAN = kMean };
 
 // An operation by its name in TensorFlow: strategy.reduce("SUM", values), context->all_reduce("sum", value).
 class ReduceOpArg {

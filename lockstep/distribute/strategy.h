@@ -135,6 +135,10 @@ decltype(auto) of_replica(const T& argument, int replica) {
 
 }  // namespace internal
 
+struct GatherKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 0;
+};
 struct ReduceKeywords {
   FieldNamesOnly names_only = {};
   std::optional<int> axis = std::nullopt;
@@ -272,6 +276,10 @@ class Strategy {
   Tensor gather(const PerReplica<Tensor>& values, int axis);
   // Of structures: each of their tensors.
   Nested<Tensor> gather(const PerReplica<Nested<Tensor>>& values, int axis);
+  template <typename V>
+  auto gather(const V& values, const GatherKeywords& o) {
+    return gather(values, o.axis);
+  }
   // The rows of each batch divided among the replicas (split_rows). A replica without rows gets an empty batch. Include
   // lockstep/data/distributed_dataset.h to use it.
   DistributedDataset experimental_distribute_dataset(const data::Dataset& dataset);

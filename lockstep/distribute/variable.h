@@ -22,10 +22,29 @@
 
 namespace lockstep::distribute {
 
-// How copies are synchronized; numbers as in tensorflow.VariableSynchronization.
-enum class VariableSynchronization { kAuto = 0, kNone = 1, kOnWrite = 2, kOnRead = 3 };
+// How copies are synchronized; numbers as in tensorflow.VariableSynchronization. Here and below also by TensorFlow's
+// names.
+enum class VariableSynchronization {
+  kAuto = 0,
+  kNone = 1,
+  kOnWrite = 2,
+  kOnRead = 3,
+  AUTO = kAuto,
+  NONE = kNone,
+  ON_WRITE = kOnWrite,
+  ON_READ = kOnRead
+};
 // How the values of replicas are combined; numbers as in tensorflow.VariableAggregationV2.
-enum class VariableAggregation { kNone = 0, kSum = 1, kMean = 2, kOnlyFirstReplica = 3 };
+enum class VariableAggregation {
+  kNone = 0,
+  kSum = 1,
+  kMean = 2,
+  kOnlyFirstReplica = 3,
+  NONE = kNone,
+  SUM = kSum,
+  MEAN = kMean,
+  ONLY_FIRST_REPLICA = kOnlyFirstReplica
+};
 
 struct VariableOptions {
   std::optional<bool> trainable = std::nullopt;  // default: true, but false for kOnRead

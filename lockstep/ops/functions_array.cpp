@@ -284,6 +284,14 @@ Tensor Tensor::operator[](std::int64_t index) const {
   return ops::strided_slice(*this, {ops::SliceSpec::at(index)});
 }
 
+Tensor Tensor::part_of(std::size_t index, std::size_t size) const {
+  const std::int64_t extent = len(*this);
+  if (extent != static_cast<std::int64_t>(size))
+    throw_invalid_argument(fmt::format("a tensor of shape {} has {} elements on its first axis, {} were asked for",
+                                       shape().to_string(), extent, size));
+  return (*this)[static_cast<std::int64_t>(index)];
+}
+
 void Place::set(const Tensor& scalar) {
   if (scalar.is_value() && scalar.num_elements() == 1 && is_integer(scalar.dtype())) {
     number_ = scalar.item<std::int64_t>();

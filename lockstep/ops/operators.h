@@ -23,6 +23,15 @@ Tensor operator>=(const Tensor& a, Number b);
 Tensor operator==(const Tensor& a, Number b);
 Tensor operator!=(const Tensor& a, Number b);
 Tensor operator%(const Tensor& a, Number b);
+// Of tensors of texts: mood == "good".
+template <typename Text>
+requires std::convertible_to<const Text&, std::string> Tensor operator==(const Tensor& a, const Text& text) {
+  return a == Tensor::strings({std::string(text)}, {});
+}
+template <typename Text>
+requires std::convertible_to<const Text&, std::string> Tensor operator!=(const Tensor& a, const Text& text) {
+  return a != Tensor::strings({std::string(text)}, {});
+}
 Tensor operator<(Number a, const Tensor& b);
 Tensor operator<=(Number a, const Tensor& b);
 Tensor operator>(Number a, const Tensor& b);

@@ -38,7 +38,7 @@ Extent::Extent(const Tensor& scalar) : known_(kUnknownDim) {
   }
 }
 
-ShapeArg::ShapeArg(std::vector<Extent> extents) {
+ShapeArg::ShapeArg(std::vector<Extent> extents, int) {
   std::vector<std::int64_t> dims;
   for (const Extent& extent : extents) dims.push_back(extent.known());
   shape_ = Shape(std::move(dims));

@@ -38,8 +38,9 @@ class ShapeArg {
   ShapeArg() = default;  // a scalar's
   ShapeArg(Shape shape) : shape_(std::move(shape)) {}
   ShapeArg(std::vector<std::int64_t> dims) : shape_(std::move(dims)) {}
-  ShapeArg(std::initializer_list<Extent> extents) : ShapeArg(std::vector<Extent>(extents)) {}
-  explicit ShapeArg(std::vector<Extent> extents);
+  ShapeArg(std::initializer_list<Extent> extents) : ShapeArg(std::vector<Extent>(extents), 0) {}
+  template <std::same_as<Extent> E>
+  ShapeArg(std::vector<E> extents) : ShapeArg(std::move(extents), 0) {}
   template <std::integral I>
   ShapeArg(I extent) : shape_{static_cast<std::int64_t>(extent)} {}  // of a vector
   // Throws InvalidArgument for a tensor that is not a vector of integers.
@@ -56,6 +57,8 @@ class ShapeArg {
   const std::vector<Extent>& extents() const { return extents_; }
 
  private:
+  ShapeArg(std::vector<Extent> extents, int);
+
   Shape shape_;
   std::vector<Extent> extents_;
   Tensor vector_;

@@ -1,6 +1,7 @@
 // The one tensor type: a value in memory, an edge of a graph being built, or a handle.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -225,6 +226,18 @@ class Tensor {
   // number is not known.
   TensorRows begin() const;
   TensorRows end() const;
+  // const auto [a, b] = x, const auto [a, b, c] = x.parts<3>(): the elements of the first axis. Throw InvalidArgument
+  // for another number of them.
+  template <std::size_t N>
+  std::array<Tensor, N> parts() const {
+    std::array<Tensor, N> out;
+    for (std::size_t i = 0; i < N; ++i) out[i] = part_of(i, N);
+    return out;
+  }
+  template <std::size_t I>
+  Tensor get() const {
+    return part_of(I, 2);
+  }
   // Several axes: x.index({all, 0}) is Python's x[:, 0], x.index({ellipsis, {0, 2}}) is x[..., 0:2]. Throws OutOfRange
   // for a place outside an axis.
   Tensor index(std::initializer_list<ops::SliceSpec> entries) const;
@@ -257,6 +270,7 @@ class Tensor {
   [[noreturn]] void throw_no_such_axis(int axis) const;
   Tensor reshaped(std::vector<std::int64_t> dims) const;
   Tensor elements(const Tensor& given) const;
+  Tensor part_of(std::size_t index, std::size_t size) const;
 
   std::shared_ptr<const TensorImpl> impl_;
 };
@@ -366,3 +380,10 @@ class VariableResource : public Resource {
 };
 
 }  // namespace lockstep
+
+template <>
+struct std::tuple_size<lockstep::Tensor> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, lockstep::Tensor> {
+  using type = lockstep::Tensor;
+};

@@ -1,4 +1,4 @@
-// Lines of vision programs: arguments by position, functions of keras.ops as activations.
+// Lines of programs on structured data, vision blocks and strategies, as literally as C++ permits.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,9 +14,96 @@ namespace ls = lockstep;
 namespace keras = lockstep::keras;
 namespace layers = lockstep::keras::layers;
 namespace kops = lockstep::keras::ops;
+namespace distribute = lockstep::distribute;
 using ls::Tensor;
 
 namespace lines_of_other_programs {
+
+TEST(OtherProgramLines, EnumeratorsHaveTensorFlowsNames) {
+  distribute::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
+  ls::Variable total, mean;
+  {
+    auto scope = strategy.scope();
+    total = ls::Variable(
+        1.0, {.synchronization = ls::VariableSynchronization::ON_READ, .aggregation = ls::VariableAggregation::SUM});
+    mean = ls::Variable({1.0, 2.0}, {.aggregation = ls::VariableAggregation::MEAN});
+  }
+  const auto sums = strategy.run([&] {
+    auto* context = distribute::get_replica_context();
+    const auto id = ls::ops::cast(context->replica_id_in_sync_group(), "float32");
+    total.assign_add(id + 1.0);
+    mean.assign_add(ls::ops::stack({id, 2.0 * id}));
+    return context->all_reduce(distribute::ReduceOp::SUM, id + 5.0);
+  });
+  EXPECT_EQ(float(strategy.reduce(distribute::ReduceOp::MEAN, sums, {.axis = ls::None})), 11);
+  EXPECT_EQ(float(total.read_value()), 5);
+  EXPECT_EQ(numbers(mean), (Numbers{1.5, 3}));
+  const auto values =
+      strategy.experimental_distribute_values_from_function([](const distribute::ValueContext& context) {
+        return Tensor{1.0 + context.replica_id_in_sync_group, 3.0};
+      });
+  EXPECT_EQ(numbers(strategy.gather(values, {.axis = 0})), (Numbers{1, 3, 2, 3}));
+  EXPECT_EQ(ls::data::AutoShardPolicy::DATA, ls::data::AutoShardPolicy::kData);
+  EXPECT_EQ(distribute::InputReplicationMode::PER_WORKER, distribute::InputReplicationMode::kPerWorker);
+  EXPECT_EQ(distribute::CommunicationImplementation::RING, distribute::CommunicationImplementation::kRing);
+}
+
+TEST(OtherProgramLines, TensorsAreTakenApart) {
+  const auto [first, second] = Tensor{{1.0, 2.0}, {3.0, 4.0}};
+  EXPECT_EQ(numbers(first), (Numbers{1, 2}));
+  EXPECT_EQ(numbers(second), (Numbers{3, 4}));
+  const auto [neg, pos] = ls::ops::bincount(Tensor{0, 0, 1, 0});
+  EXPECT_EQ(int(neg), 3);
+  EXPECT_EQ(int(pos), 1);
+  const auto x = ls::ops::ones({2, 3, 4, 5});
+  const auto [batch, height, width, channels] = kops::shape(x).parts<4>();
+  EXPECT_EQ(kops::reshape(x, {batch, height * width, channels}).shape(), ls::Shape({2, 12, 5}));
+  EXPECT_EQ(error_of([&] {
+              const auto [a, b] = Tensor{1, 2, 3};
+            }),
+            "a tensor of shape (3,) has 3 elements on its first axis, 2 were asked for");
+}
+
+TEST(OtherProgramLines, DictsOfSingleValues) {
+  const keras::Structure sample = {{"age", 60}, {"sex", "female"}, {"fee", 100.5}};
+  keras::Structure inputs;
+  for (const auto& [name, value] : sample.items()) inputs[name] = ls::ops::expand_dims(value, 0);
+  EXPECT_EQ(numbers(inputs["age"]), (Numbers{60}));
+  EXPECT_EQ(inputs["age"].dtype(), ls::int32);
+  EXPECT_EQ(inputs["sex"].to_vector<std::string>(), (std::vector<std::string>{"female"}));
+  EXPECT_EQ(inputs["fee"].dtype(), ls::float32);
+  const keras::Structure texts = {{"breed", "dog"}, {"color", "brown"}};
+  EXPECT_TRUE(texts.is_dict());
+}
+
+TEST(OtherProgramLines, ListsInBraces) {
+  const auto cell = layers::LSTMCell(3);
+  const Tensor x = ls::ops::ones({2, 4}), h = ls::ops::ones({2, 3}), c = ls::ops::zeros({2, 3});
+  const auto once = cell(x, {h, c}), again = cell(x, std::vector<Tensor>{h, c}, {.training = false});
+  EXPECT_EQ(numbers(once[0]), numbers(again[0]));
+  EXPECT_EQ(cell(x, {h, c}, {.training = true})[1].size(), 2U);
+  EXPECT_EQ(layers::GRUCell(3)(x, {h})[0].shape(), ls::Shape({2, 3}));
+  const Tensor moods = Tensor{"good", "bad"};
+  EXPECT_EQ(numbers(ls::ops::cast(moods == "good", "int32")), (Numbers{1, 0}));
+  EXPECT_EQ(numbers(ls::ops::cast(moods != std::string("good"), "int32")), (Numbers{0, 1}));
+}
+
+TEST(OtherProgramLines, SpecsOfElements) {
+  const auto dataset = ls::data::Dataset::from_tensor_slices({ls::ops::ones({4, 3}), ls::ops::range(4)}).batch(2, true);
+  EXPECT_EQ(dataset.element_spec()[0].shape(), ls::Shape({2, 3}));
+  EXPECT_EQ(dataset.element_spec()[1].dtype(), ls::int32);
+  const auto twice = ls::data::Dataset::range(3).interleave(
+      [](const Tensor& x) { return ls::data::Dataset::from_tensors(x).repeat(2); });
+  const std::vector<std::string> texts = {"good", "bad"};
+  const std::vector<int> labels = {1, 0};
+  for (const auto& [text, label] : ls::data::Dataset::from_tensor_slices({texts, labels}).batch(2)) {
+    EXPECT_EQ(text.to_vector<std::string>(), texts);
+    EXPECT_EQ(numbers(label), (Numbers{1, 0}));
+  }
+  int sum = 0;
+  for (const auto& x : twice) sum += int(x);
+  EXPECT_EQ(sum, 6);
+}
 
 // The first layer gives the dtype of the input, which Keras calls its compute_dtype: string, string, int64.
 TEST(OtherProgramLines, SequentialModelsBeginWithLayersOfTexts) {
@@ -57,7 +144,7 @@ TEST(OtherProgramLines, DrawsOfAShapeMadeInALoop) {
   const Tensor x = ls::ops::ones({2, 3, 4});
   std::vector<ls::Extent> shape = {kops::shape(x)[0]};
   for (int i = 1; i < x.ndim(); ++i) shape.push_back(1);
-  EXPECT_EQ(keras::random::uniform(ls::ShapeArg(shape), 0, 1, {.seed = 3}).shape(), ls::Shape({2, 1, 1}));
+  EXPECT_EQ(keras::random::uniform(shape, 0, 1, {.seed = 3}).shape(), ls::Shape({2, 1, 1}));
   EXPECT_EQ(numbers(keras::random::normal({2}, 1.0, 0.5, {.seed = 3})),
             numbers(keras::random::normal({2}, {.mean = 1.0, .stddev = 0.5, .seed = 3})));
 }

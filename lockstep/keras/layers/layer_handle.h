@@ -57,6 +57,19 @@ template <typename T>
 concept PositionalArgument =
     std::is_convertible_v<const T&, Structure> && !std::is_convertible_v<const T&, CallOptions>;
 
+// A list of one or two arguments in braces. Aggregates, because GCC takes {.training = true} for an initializer list.
+struct InBraces {
+  template <PositionalArgument T>
+  InBraces(const T& value) : value(value) {}
+  Structure value;
+};
+struct OneInBraces {
+  InBraces first;
+};
+struct TwoInBraces {
+  InBraces first, second;
+};
+
 // A handle of a layer, such as the result of layers::Dense(10), which is called on tensors. Copies are the same layer.
 // The functions are those of class Layer (layer.h), which has more: layer->get_config(). Using an empty one throws
 // FailedPrecondition.
@@ -84,6 +97,13 @@ class LayerHandle : public Handle<Layer> {
   template <PositionalArgument T>
   Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
     return call_with({first, Structure(second)}, options);
+  }
+  // cell(x, {h, c}), cell(x, {h}).
+  Structure operator()(const Structure& first, const TwoInBraces& second, const CallOptions& options = {}) const {
+    return call_with({first, Structure::list({second.first.value, second.second.value})}, options);
+  }
+  Structure operator()(const Structure& first, const OneInBraces& second, const CallOptions& options = {}) const {
+    return call_with({first, Structure::list({second.first.value})}, options);
   }
   template <PositionalArgument T, PositionalArgument U>
   Structure operator()(const Structure& first, const T& second, const U& third, const CallOptions& options = {}) const {
