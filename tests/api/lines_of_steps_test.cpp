@@ -177,4 +177,30 @@ TEST(StepLines, ColorsAreConverted) {
   expect_near(of(ls::image::hsv_to_rgb), {0.98544973, 0.35060561, 0.35060561, 0.35078323, 0.23327501, 0.32971913});
 }
 
+// As the example on NeRF calls fit: Keras takes the batches as the dataset has them, and batch_size for arrays only.
+class CountsTestBatches : public keras::Callback {
+ public:
+  explicit CountsTestBatches(int& count) : count_(&count) {}
+  void on_test_batch_end(std::int64_t, const keras::Logs&) override { ++*count_; }
+
+ private:
+  int* count_;
+};
+
+TEST(StepLines, ABatchSizeNextToADatasetIsThatOfTheValidationData) {
+  const Tensor x = waves({6, 2}, 0.5), y = waves({6, 1}, 0.9);
+  keras::Sequential model({keras::Input({2}), layers::Dense(1, {.kernel_initializer = "ones"})});
+  model.compile("sgd", "mse");
+  int batches = 0;
+  const auto history =
+      model.fit(ls::data::Dataset::from_tensor_slices({x, y}).batch(3), {.batch_size = 2,
+                                                                         .epochs = 1,
+                                                                         .verbose = 0,
+                                                                         .callbacks = {CountsTestBatches(batches)},
+                                                                         .validation_data = {x, y}});
+  EXPECT_NEAR(history.history["loss"][0], 0.69627500, 2e-6);
+  EXPECT_NEAR(history.history["val_loss"][0], 0.64894348, 2e-6);
+  EXPECT_EQ(batches, 3);
+}
+
 }  // namespace lines_of_steps

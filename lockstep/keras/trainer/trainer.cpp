@@ -150,12 +150,11 @@ std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, Fi
 
 std::shared_ptr<History> Trainer::fit(const BatchedData& data, FitOptions options) {
   session_->require_compiled("fit");
-  if (options.batch_size) throw_invalid_argument("invalid batch_size: x gives batches already; leave batch_size out");
   if (options.validation_split != 0.0) throw_invalid_argument("validation_split requires arrays; give validation_data");
   std::unique_ptr<BatchSource> validation;
   if (const auto* arrays = options.validation_data.arrays()) {
     validation = array_batches({arrays->x, arrays->y, arrays->sample_weight},
-                               {.batch_size = options.validation_batch_size.value_or(32)});
+                               {.batch_size = options.validation_batch_size.value_or(options.batch_size.value_or(32))});
   } else if (const auto* other = options.validation_data.batches()) {
     validation = batches_of(*other, session_->strategy);
   }
