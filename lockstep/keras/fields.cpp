@@ -33,8 +33,8 @@ bool is_axis_too_far(std::string_view key, const Json& found) {
 }  // namespace
 
 bool FieldType<bool>::read(const Json& found, bool& v) {
-  if (!found.is_number() && !found.is_boolean()) return false;
-  v = found.is_boolean() ? found.get<bool>() : found.get<double>() != 0;
+  if (!found.is_number() && !found.is_boolean() && !found.is_null()) return false;
+  v = found.is_null() ? false : found.is_boolean() ? found.get<bool>() : found.get<double>() != 0;
   return true;
 }
 Json FieldType<bool>::write(const bool& v) { return v; }

@@ -49,6 +49,14 @@ struct FieldDescription {
 template <typename T>
 struct FieldType;
 
+// Null is false, as in Python.
+template <>
+struct FieldType<bool> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "boolean"; }
+  static bool read(const Json& found, bool& v);
+  static Json write(const bool& v);
+};
 #define LOCKSTEP_FIELD_TYPE(Type, text)           \
   template <>                                     \
   struct FieldType<Type> {                        \
@@ -57,7 +65,6 @@ struct FieldType;
     static bool read(const Json& found, Type& v); \
     static Json write(const Type& v);             \
   }
-LOCKSTEP_FIELD_TYPE(bool, "boolean");
 LOCKSTEP_FIELD_TYPE(int, "integer");
 LOCKSTEP_FIELD_TYPE(std::int64_t, "integer");
 LOCKSTEP_FIELD_TYPE(double, "number");
@@ -148,6 +155,38 @@ struct FieldType<OneOrMany> {
   static Json write(const OneOrMany& v) { return v.values.size() == 1 ? Json(v.values[0]) : Json(v.values); }
 };
 
+// The same; none are all axes, and null in configs.
+struct AxesOrNull {
+  Ints& axes;
+};
+template <>
+struct FieldType<AxesOrNull> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return FieldType<Ints>::name() + " or null"; }
+  static bool read(const Json& found, const AxesOrNull& v) {
+    v.axes.clear();
+    return found.is_null() || FieldType<Ints>::read(found, v.axes);
+  }
+  static Json write(const AxesOrNull& v) {
+    return v.axes.empty() ? Json(nullptr) : FieldType<OneOrMany>::write({v.axes});
+  }
+};
+
+// A number whose null is as good as 0.
+struct ZeroOrNull {
+  double& value;
+};
+template <>
+struct FieldType<ZeroOrNull> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "number or null"; }
+  static bool read(const Json& found, const ZeroOrNull& v) {
+    v.value = 0;
+    return found.is_null() || FieldType<double>::read(found, v.value);
+  }
+  static Json write(const ZeroOrNull& v) { return v.value; }
+};
+
 // One axis, which configs may hold as a list of one.
 struct OneAxis {
   std::int64_t& axis;
@@ -225,7 +264,7 @@ template <typename T>
 using FieldTypeOf = FieldType<std::remove_cvref_t<T>>;
 
 // Reads a config. Keys that fields() does not list are rejected by finish(). A null leaves the default where the type
-// has no null.
+// has no null, except that of an axis, for which Keras takes all.
 class FieldReader {
  public:
   // Throws InvalidArgument when `config` is not a JSON object (null counts as an empty one).
@@ -236,6 +275,7 @@ class FieldReader {
     using Type = FieldTypeOf<T>;
     const Json* found = take(key);
     if (!found || (found->is_null() && !Type::kTakesNull)) {
+      if (found && std::string_view(key) == "axis") fail(key, Type::name());
       if (kind == Field::kRequired && !renamed_.contains(key)) missing(key);
       return;
     }

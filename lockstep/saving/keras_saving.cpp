@@ -181,7 +181,10 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
     auto stored = weights.variables(object.path);
     const auto& entries = object.state.entries;
     const optimizers::Optimizer* optimizer = object.optimizer;
-    if (optimizer && stored.size() != entries.size()) {
+    // Versions before this one wrote all variables of scaled optimizers.
+    const auto all = optimizer ? optimizer->variables() : std::vector<distribute::VariablePtr>();
+    const bool holds_all = all.size() > entries.size() && fit_in_order(all, stored);
+    if (optimizer && !holds_all && stored.size() != entries.size()) {
       // Keras writes a LossScaleOptimizer that compile() has added, but only the inner optimizer's config; tf-keras
       // writes one without its scale.
       const auto inner = weights.variables(object.path + "/inner_optimizer");
@@ -204,6 +207,7 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
     std::vector<distribute::VariablePtr> targets;
     for (const auto& entry : entries) targets.push_back(entry.variable);
     if (optimizer != object.optimizer) targets = optimizer->variables();
+    if (holds_all) targets = all;
     if (optimizer) {
       targets = optimizer_targets(*optimizer, std::move(targets), stored);
       if (targets.empty()) {

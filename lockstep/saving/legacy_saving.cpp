@@ -177,7 +177,7 @@ void plan_optimizer(optimizers::Optimizer& optimizer, const formats::LegacyH5& f
                     Assignment& assignment) {
   const auto& saved = file.optimizer_weights();
   if (saved.empty()) return;
-  std::vector<VariablePtr> targets = optimizer.variables();
+  std::vector<VariablePtr> targets = saved_variables(optimizer);
   if (weights_origin(file.keras_version(), file.backend()).major < 3) {
     std::vector<std::string_view> names;
     for (const auto& each : saved) names.push_back(formats::LegacyH5::optimizer_weight_name(each));
@@ -287,7 +287,7 @@ void save_legacy_model(ModelImpl& model, const std::string& path, bool include_o
     plan.layers.push_back(std::move(saved));
   }
   if (!keras2 && include_optimizer && trainer.compiled()) {
-    for (const VariablePtr& variable : trainer.optimizer()->variables()) {
+    for (const VariablePtr& variable : saved_variables(*trainer.optimizer())) {
       plan.optimizer_weights.push_back(weight_entry(variable->path(), variable));
     }
   }

@@ -122,7 +122,7 @@ class Walk {
     if (!seen_optimizers_.insert(&optimizer).second) return;
     objects_.push_back({path, optimizer.name(), state_of(optimizer), &optimizer});
     if (const optimizers::OptimizerPtr inner = optimizer.inner_optimizer()) {
-      objects_.push_back({join(path, "inner_optimizer"), inner->name(), state_of(*inner), inner.get()});
+      objects_.push_back({join(path, "inner_optimizer"), inner->name(), state_of(*inner, true), inner.get()});
     }
     std::map<std::string, int> used;
     for (const optimizers::OptimizerPtr& each : optimizer.optimizers()) {
@@ -131,9 +131,10 @@ class Walk {
     }
   }
 
-  static keras::OwnState state_of(const optimizers::Optimizer& optimizer) {
+  static keras::OwnState state_of(const optimizers::Optimizer& optimizer, bool scaled = false) {
     keras::OwnState state;
-    for (const distribute::VariablePtr& variable : optimizer.variables()) state.entries.push_back({variable});
+    for (const distribute::VariablePtr& variable : saved_variables(optimizer, scaled))
+      state.entries.push_back({variable});
     return state;
   }
 
@@ -154,6 +155,13 @@ std::vector<SavedObject> saved_objects(ModelImpl& model, LayerAttribute attribut
   Walk walk(attribute);
   walk.model(model);
   return walk.take();
+}
+
+std::vector<distribute::VariablePtr> saved_variables(const optimizers::Optimizer& optimizer, bool scaled) {
+  std::vector<distribute::VariablePtr> variables = optimizer.variables();
+  if (scaled || optimizer.inner_optimizer())
+    std::erase_if(variables, [](const auto& variable) { return variable->path().ends_with("/u_product"); });
+  return variables;
 }
 
 LayerAttribute layer_attribute_of(const formats::KerasWeights& weights) {

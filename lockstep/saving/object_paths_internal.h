@@ -31,6 +31,9 @@ struct SavedObject {
 // `_layer_checkpoint_dependencies`, which has each layer with variables twice. The numbers behind the names count both.
 enum class LayerAttribute { kLayers, kCheckpointDependencies };
 std::vector<SavedObject> saved_objects(keras::ModelImpl& model, LayerAttribute attribute = LayerAttribute::kLayers);
+// The variables of an optimizer that files of Keras 3 hold. Keras builds an optimizer whose losses are scaled without
+// tracking its attributes, so that Nadam's product is not among them.
+std::vector<distribute::VariablePtr> saved_variables(const optimizers::Optimizer& optimizer, bool scaled = false);
 LayerAttribute layer_attribute_of(const formats::KerasWeights& weights);
 
 }  // namespace lockstep::saving

@@ -440,10 +440,10 @@ def test_adapted_normalization_counts_in_int64(tmp_path):
 
 
 @pytest.mark.parametrize("fitted", [False, True])
-@pytest.mark.parametrize("name", ["SGD", "Adafactor"])
+@pytest.mark.parametrize("name", ["SGD", "Adafactor", "Nadam"])
 def test_scaled_losses(name, fitted, tmp_path):
     """A LossScaleOptimizer that was never built has four variables in a file, as many as SGD in it has without rates; the inner
-    Adafactor has none in the place of factors."""
+    Adafactor has none in the place of factors, and the inner Nadam not its product."""
     rng = tool.generator("scaled", name)
     model = keras.Sequential([keras.Input((5,)), L.Dense(3)])
     model.compile(keras.optimizers.LossScaleOptimizer(getattr(keras.optimizers, name)(0.01), initial_scale=8.0), "mse", run_eagerly=True)
@@ -451,12 +451,26 @@ def test_scaled_losses(name, fitted, tmp_path):
     if fitted:
         model.fit(x, y, batch_size=6, shuffle=False, verbose=0)
     model.save(tmp_path / "m.keras")
+    model = keras.models.load_model(tmp_path / "m.keras")
     model.fit(x, y, batch_size=6, shuffle=False, verbose=0)
     tool.save_npz(tmp_path / "d.npz", x=x, y=y)
     tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 6, "--no-shuffle", "--save", tmp_path / "o.keras")
-    trained = keras.models.load_model(tmp_path / "o.keras")
+    model.save(tmp_path / "k.keras")
+    trained, model = (keras.models.load_model(tmp_path / name) for name in ("o.keras", "k.keras"))
     for ours, theirs in zip([*trained.weights, *trained.optimizer.variables], [*model.weights, *model.optimizer.variables], strict=True):
         tool.assert_close(np.asarray(ours), np.asarray(theirs), 1e-4, theirs.path)
+
+
+def test_none_as_a_boolean(tmp_path):
+    """It is false where the default is true."""
+    rng, x = tool.generator("none"), keras.Input((3, 4))
+    model = keras.Model(x, [L.Dense(3, use_bias=None)(x), L.LayerNormalization(center=None, scale=None)(x), L.GRU(3, reset_after=None)(x),
+                            L.BatchNormalization(scale=None)(x), L.AdditiveAttention(use_scale=None)([x, x]), L.Conv1D(2, 2, use_bias=None)(x)])
+    tool.randomise(model, rng)
+    model.save(tmp_path / "m.keras")
+    data = rng.normal(0, 1, (5, 3, 4)).astype("float32")
+    for (_, ours), theirs in zip(tool.predict(tmp_path / "m.keras", data, tmp_path), model(data), strict=True):
+        tool.assert_close(ours, np.asarray(theirs), 2e-5, atol=1e-6)
 
 
 def test_parts_of_the_rows_of_a_batch(tmp_path):

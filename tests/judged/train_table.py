@@ -44,6 +44,9 @@ MORE_OPTIMIZERS = {
     "adafactor": lambda: O.Adafactor(0.01), "muon-unscaled": lambda: O.Muon(0.01, rms_rate=None, ns_steps=3),
     "schedule-free": lambda: O.ScheduleFreeAdamW(0.02), "schedule-free-warmup": lambda: O.ScheduleFreeAdamW(
         0.05, beta_1=0.8, beta_2=0.95, epsilon=1e-4, warmup_steps=3, weight_decay=0.01),
+    "muon-decays-matrices": lambda: O.Muon(0.01, weight_decay=0.5, adam_weight_decay=None),
+    "muon-decays-vectors": lambda: O.Muon(0.01, weight_decay=None, adam_weight_decay=0.5),
+    "sgd-clips-nothing": lambda: O.SGD(0.05, clipnorm=0, gradient_accumulation_steps=0),
 }
 
 X = keras.losses
@@ -115,6 +118,14 @@ def regularized_model(activation=None):
         L.Dense(4, activation=activation)])
 
 
+def constrained_model(activation=None):
+    """Norms of whole weights."""
+    C = keras.constraints
+    return keras.Sequential([keras.Input((6,)), L.Dense(8, activation="relu", kernel_constraint=C.UnitNorm(axis=None)),
+                             L.Dense(5, kernel_constraint=C.MaxNorm(1.5, axis=None), bias_constraint=C.MinMaxNorm(0.2, 0.4, 0.7, axis=None)),
+                             L.Dense(4, activation=activation)])
+
+
 def lstm_model(activation=None):
     return keras.Sequential([keras.Input((5, 3)), L.LSTM(6), L.LayerNormalization(), L.Dense(4, activation=activation)])
 
@@ -151,7 +162,7 @@ def frozen_model(activation=None):
     return model
 
 
-MODELS = {"dense": dense_model, "cnn": cnn_model, "regularized": regularized_model, "lstm": lstm_model,
+MODELS = {"dense": dense_model, "cnn": cnn_model, "regularized": regularized_model, "constrained": constrained_model, "lstm": lstm_model,
           "embedding": embedding_model, "functional": functional_model, "dropout": dropout_model,
           "recurrent_dropout": recurrent_dropout_model, "frozen": frozen_model}
 

@@ -14,12 +14,16 @@ namespace {
 
 using keras::backend::epsilon;
 
+// No axes: the whole weight.
 Tensor norms(const Tensor& w, const Axes& axis) {
-  return ops::sqrt(ops::reduce_sum(ops::square(w), ops::Ints(axis), true));
+  const Tensor squares = ops::square(w);
+  return ops::sqrt(axis.empty() ? ops::reduce_sum(squares, std::nullopt, true)
+                                : ops::reduce_sum(squares, ops::Ints(axis), true));
 }
 
 bool leaves_rows_apart(const Axes& axes, int rank) {
-  return std::none_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return axis == 0 || axis == -rank; });
+  return !axes.empty() &&
+         std::none_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return axis == 0 || axis == -rank; });
 }
 
 struct MaxNormOptions {
@@ -30,7 +34,7 @@ template <typename V>
 void fields(V& v, MaxNormOptions& o) {
   v.renamed("m", "max_value", o.max_value);
   v("max_value", keras::WholeIfPossible{o.max_value});
-  v("axis", keras::OneOrMany{o.axis});
+  v("axis", keras::AxesOrNull{o.axis});
   v.dropped("name");
 }
 
@@ -45,7 +49,7 @@ void fields(V& v, MinMaxNormOptions& o) {
   v("min_value", o.min_value);
   v("max_value", o.max_value);
   v("rate", o.rate);
-  v("axis", keras::OneOrMany{o.axis});
+  v("axis", keras::AxesOrNull{o.axis});
   v.dropped("name");
 }
 
@@ -54,7 +58,7 @@ struct UnitNormOptions {
 };
 template <typename V>
 void fields(V& v, UnitNormOptions& o) {
-  v("axis", keras::OneOrMany{o.axis});
+  v("axis", keras::AxesOrNull{o.axis});
   v.dropped("name");
 }
 

@@ -176,7 +176,7 @@ class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions>, publi
   static constexpr const char* kClass = "Softmax";
   template <typename V>
   static void fields(V& v, SoftmaxOptions& o) {
-    v("axis", OneOrMany{o.axis});
+    v("axis", AxesOrNull{o.axis});
   }
   explicit SoftmaxLayer(SoftmaxOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
   bool supports_masking() const override { return true; }
@@ -196,10 +196,12 @@ class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions>, publi
       if (!old) kept = mask;
     }
     Tensor y;
-    if (options_.axis.size() > 1) {
+    if (options_.axis.empty()) {  // over the batch too
+      y = ops::reshape(ops::softmax(ops::reshape(x, {-1})), x.shape());
+    } else if (options_.axis.size() > 1) {
       y = ops::exp(x - ops::reduce_logsumexp(x, options_.axis, true));
     } else {
-      y = activations::softmax(x, static_cast<int>(options_.axis.empty() ? -1 : options_.axis[0]));
+      y = activations::softmax(x, static_cast<int>(options_.axis[0]));
     }
     return kept.defined() ? ops::where(kept, y, ops::zeros_like(y)) : y;
   }

@@ -130,7 +130,7 @@ void own_fields(V& v, MuonOptions& o) {
   v("ns_steps", o.ns_steps);
   v("nesterov", o.nesterov);
   v("exclude_embeddings", o.exclude_embeddings);
-  v("adam_weight_decay", o.adam_weight_decay);
+  v("adam_weight_decay", keras::ZeroOrNull{o.adam_weight_decay});
   v("rms_rate", o.rms_rate);
 }
 

@@ -35,6 +35,16 @@ VariablePtr make_variable(Tensor value, const std::string& path) {
   return variable;
 }
 
+// What Keras takes as not given.
+void drop_zeros(CommonOptions& options) {
+  for (auto* limit : {&options.clipnorm, &options.clipvalue, &options.global_clipnorm}) {
+    if (*limit && **limit <= 0) limit->reset();
+  }
+  for (auto* steps : {&options.ema_overwrite_frequency, &options.gradient_accumulation_steps}) {
+    if (*steps && **steps == 0) steps->reset();
+  }
+}
+
 void check_options(const std::string& who, const CommonOptions& options) {
   const int clips = options.clipnorm.has_value() + options.clipvalue.has_value() + options.global_clipnorm.has_value();
   if (clips > 1) {
@@ -42,16 +52,16 @@ void check_options(const std::string& who, const CommonOptions& options) {
   }
   for (const auto& [key, limit] : {std::pair{"clipnorm", options.clipnorm}, std::pair{"clipvalue", options.clipvalue},
                                    std::pair{"global_clipnorm", options.global_clipnorm}}) {
-    if (limit && !(*limit > 0))
-      throw_invalid_argument(fmt::format("{}: {} is {}, expected a positive number", who, key, *limit));
+    if (limit && std::isnan(*limit))
+      throw_invalid_argument(fmt::format("{}: {} is {}, expected a number", who, key, *limit));
   }
   if (options.use_ema && !(options.ema_momentum >= 0 && options.ema_momentum <= 1)) {
     throw_invalid_argument(fmt::format("{}: ema_momentum is {}, expected 0 to 1", who, options.ema_momentum));
   }
-  if (options.ema_overwrite_frequency && *options.ema_overwrite_frequency < 1) {
+  if (options.ema_overwrite_frequency && *options.ema_overwrite_frequency < 0) {
     throw_invalid_argument(fmt::format("{}: ema_overwrite_frequency must be positive", who));
   }
-  if (options.gradient_accumulation_steps && *options.gradient_accumulation_steps < 2) {
+  if (const auto steps = options.gradient_accumulation_steps.value_or(0); steps == 1 || steps < 0) {
     throw_invalid_argument(fmt::format("{}: gradient_accumulation_steps is {}, expected 2 or more", who,
                                        *options.gradient_accumulation_steps));
   }
@@ -88,6 +98,7 @@ void Optimizer::update(Step& step) {
 void Optimizer::set_options(CommonOptions options) {
   if (const auto* function = options.learning_rate.function()) require_function(*function, "learning_rate");
   options_ = std::move(options);
+  drop_zeros(options_);
   if (!options_.name.empty()) name_ = options_.name;
   learning_rate_variable_ = nullptr;
   iterations_ = make_variable(Tensor::scalar<std::int64_t>(0), name_ + "/iteration");
