@@ -13,6 +13,34 @@
 
 template class lockstep::Nested<lockstep::TensorSpec>;
 
+namespace lockstep {
+
+std::ostream& operator<<(std::ostream& out, const TensorSpec& spec) {
+  return out << fmt::format("TensorSpec(shape={}, dtype=tf.{}, name={})",
+                            spec.shape.known_rank() ? spec.shape.to_string() : "<unknown>", dtype_name(spec.dtype),
+                            spec.name.empty() ? "None" : "'" + spec.name + "'");
+}
+std::ostream& operator<<(std::ostream& out, const Nested<TensorSpec>& specs) {
+  if (specs.is_leaf()) return out << specs.leaf();
+  const char* separator = "";
+  if (specs.is_list()) {
+    out << "(";
+    for (const auto& part : specs.parts()) {
+      out << separator << part;
+      separator = ", ";
+    }
+    return out << (specs.size() == 1 ? ",)" : ")");
+  }
+  out << "{";
+  for (const auto& [key, part] : specs.entries()) {
+    out << separator << "'" << key << "': " << part;
+    separator = ", ";
+  }
+  return out << "}";
+}
+
+}  // namespace lockstep
+
 namespace lockstep::data {
 namespace {
 

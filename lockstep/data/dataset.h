@@ -32,6 +32,12 @@
 
 extern template class lockstep::Nested<lockstep::TensorSpec>;
 
+namespace lockstep {
+// As Python prints them: TensorSpec(shape=(None, 2), dtype=tf.float32, name=None), in tuples and dicts.
+std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
+std::ostream& operator<<(std::ostream& out, const Nested<TensorSpec>& specs);
+}  // namespace lockstep
+
 namespace lockstep::data {
 
 class Dataset;

@@ -11,6 +11,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/ragged_tensor.h"
 
 namespace lockstep::strings {
 namespace {
@@ -48,6 +49,10 @@ Tensor join(const std::vector<Text>& parts, std::string_view separator) {
   return ops::call1("StringJoin", std::span<const Tensor>(texts), {{"separator", std::string(separator)}});
 }
 Tensor join(const std::vector<Text>& parts, const JoinKeywords& keywords) { return join(parts, keywords.separator); }
+std::ostream& operator<<(std::ostream& out, const Parts& parts) {
+  if (parts.of_one_text_) return out << Tensor(parts);
+  return out << RaggedTensor(parts);
+}
 Parts::operator Tensor() const {
   const std::size_t parts = empty() ? 0 : front().size();
   std::vector<std::string> all;

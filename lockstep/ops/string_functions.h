@@ -108,6 +108,8 @@ class Parts : public std::vector<std::vector<std::string>> {
   // Of one text a vector, of several a matrix. Throws InvalidArgument where their numbers of parts differ: RaggedTensor
   // holds these.
   operator Tensor() const;
+  // As Python prints the parts of one text, which are a tensor, and those of several, which are a ragged tensor.
+  friend std::ostream& operator<<(std::ostream& out, const Parts& parts);
 
  private:
   bool of_one_text_;

@@ -139,6 +139,8 @@ class LoadedModel {
   explicit LoadedModel(std::shared_ptr<ModelState> state, int node = 0) : state_(std::move(state)), node_(node) {}
 
   std::vector<std::string> signature_names() const;
+  // All by name: loaded.signatures().at("serving_default").
+  std::map<std::string, Signature> signatures() const;
   // Throws NotFound naming the nearest signature.
   Signature signatures(const std::string& name) const;
 

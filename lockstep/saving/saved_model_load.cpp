@@ -192,6 +192,11 @@ std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, 
 
 std::vector<std::string> LoadedModel::signature_names() const { return state_->signature_names; }
 
+std::map<std::string, Signature> LoadedModel::signatures() const {
+  std::map<std::string, Signature> all;
+  for (const Signature& signature : state_->signatures) all.emplace(signature.name(), signature);
+  return all;
+}
 Signature LoadedModel::signatures(const std::string& name) const {
   for (const Signature& signature : state_->signatures) {
     if (signature.name() == name) return signature;

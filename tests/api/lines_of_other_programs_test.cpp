@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,30 @@ TEST(OtherProgramLines, TensorsAreTakenApart) {
               const auto [a, b] = Tensor{1, 2, 3};
             }),
             "a tensor of shape (3,) has 3 elements on its first axis, 2 were asked for");
+}
+
+TEST(OtherProgramLines, ValuesArePrintedAsInPython) {
+  const auto printed = [](const auto& value) {
+    std::ostringstream out;
+    out << value;
+    return out.str();
+  };
+  const auto pairs = ls::data::Dataset::from_tensor_slices({ls::ops::ones({4, 3}), ls::ops::range(4)}).batch(2);
+  EXPECT_EQ(printed(pairs.element_spec()),
+            "(TensorSpec(shape=(None, 3), dtype=tf.float32, name=None), "
+            "TensorSpec(shape=(None,), dtype=tf.int32, name=None))");
+  EXPECT_EQ(printed(ls::data::Dataset::range(3).element_spec()), "TensorSpec(shape=(), dtype=tf.int64, name=None)");
+  EXPECT_EQ(printed(ls::ops::strings::split(Tensor{"Gray wolf", "Quick brown fox"})),
+            "<tf.RaggedTensor [[b'Gray', b'wolf'], [b'Quick', b'brown', b'fox']]>");
+  EXPECT_EQ(printed(ls::ops::strings::split("a b")), printed(Tensor{"a", "b"}));
+}
+
+TEST(OtherProgramLines, InitializersTakeKeywords) {
+  const auto ones = keras::initializers::Ones();
+  EXPECT_EQ(ones({.shape = {2}, .dtype = "float64"}).dtype(), ls::float64);
+  EXPECT_EQ(ones({.shape = {2, 3}}).shape(), ls::Shape({2, 3}));
+  EXPECT_EQ(ones({2, 3}).shape(), ls::Shape({2, 3}));
+  EXPECT_EQ(ones({2}, ls::int32).dtype(), ls::int32);
 }
 
 TEST(OtherProgramLines, DictsOfSingleValues) {

@@ -240,6 +240,7 @@ TEST(LinesOfPrograms, ModulesAsSavedModelsAndEndpointsAsLayers) {
   EXPECT_EQ(int(loaded.child("step").variable()), 1);
   expect_numbers(loaded.child("dense_1/w").variable(), net.dense_1.w);
   expect_numbers(loaded.signatures("serving_default")(x).at("mean"), net(x)["mean"]);
+  expect_numbers(loaded.signatures().at("serving_default")(x).at("mean"), net(x)["mean"]);
 
   const auto twice = layers::TFSMLayer(folder.path + "/net", {.call_endpoint = "twice"});
   expect_numbers(twice(x), net.dense_1(x) * 2);

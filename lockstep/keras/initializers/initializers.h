@@ -5,6 +5,7 @@
 // built after set_random_seed(s) starts from the very weights Keras would give it.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/dtype_like.h"
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/random/seed_generator.h"
@@ -38,11 +41,23 @@ class Initializer {
   virtual Json get_config() const { return Json::object(); }
 };
 
+// Arguments by name: initializer({.shape = {2, 3}, .dtype = "float64"}).
+struct InitializerCall {
+  FieldNamesOnly names_only = {};
+  Shape shape;
+  DTypeLike dtype = DType::kFloat32;
+};
+
 // A handle of an initializer, which functions return and take.
 class InitializerPtr : public keras::Handle<Initializer> {
  public:
   using Handle::Handle;
-  Tensor operator()(const Shape& shape, DType dtype = DType::kFloat32) const { return object()(shape, dtype); }
+  // A template, because GCC would take {.shape = ...} for a list.
+  template <std::convertible_to<Shape> S = Shape>
+  Tensor operator()(const S& shape, DType dtype = DType::kFloat32) const {
+    return object()(shape, dtype);
+  }
+  Tensor operator()(const InitializerCall& o) const { return object()(o.shape, o.dtype); }
   Json get_config() const { return object().get_config(); }
 };
 using InitializerArg = keras::ObjectArg<Initializer>;
