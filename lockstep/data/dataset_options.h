@@ -18,6 +18,8 @@ struct MapOptions {
 };
 struct BatchOptions {
   bool drop_remainder = false;
+  std::int64_t num_parallel_calls = 1;  // as of map()
+  std::optional<bool> deterministic = std::nullopt;
 };
 struct BatchKeywords {
   FieldNamesOnly names_only = {};

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep {
@@ -21,6 +22,11 @@ Tensor conj(const Tensor& x);
 Tensor angle(const Tensor& x);
 // complex64 of float32, complex128 of float64.
 Tensor complex(const Tensor& real, const Tensor& imag);
+struct ComplexKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor real, imag;
+};
+inline Tensor complex(const ComplexKeywords& o) { return complex(o.real, o.imag); }
 
 }  // namespace lockstep::ops
 

@@ -119,15 +119,16 @@ std::int64_t count_of_segments(const Extent& num_segments) {
   const Tensor& count = num_segments.tensor();
   return count.defined() ? count.item<std::int64_t>() : num_segments.known();
 }
-Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing) {
+Unpacked meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing) {
   if (indexing != "xy" && indexing != "ij")
     throw_invalid_argument(fmt::format("meshgrid: invalid indexing: found '{}', expected \"xy\" or \"ij\"", indexing));
   if (x.rank() != 1 || y.rank() != 1) {
     throw_invalid_argument(fmt::format("meshgrid: found shapes {} and {}, expected vectors", x.shape().to_string(),
                                        y.shape().to_string()));
   }
-  if (indexing == "ij") return {tile(expand_dims(x, 1), Ints{1, y.dim(0)}), tile(expand_dims(y, 0), Ints{x.dim(0), 1})};
-  return {tile(expand_dims(x, 0), Ints{y.dim(0), 1}), tile(expand_dims(y, 1), Ints{1, x.dim(0)})};
+  if (indexing == "ij")
+    return Tensors{tile(expand_dims(x, 1), Ints{1, y.dim(0)}), tile(expand_dims(y, 0), Ints{x.dim(0), 1})};
+  return Tensors{tile(expand_dims(x, 0), Ints{y.dim(0), 1}), tile(expand_dims(y, 1), Ints{1, x.dim(0)})};
 }
 Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen, DTypeLike dtype) {
   const Tensor limit = maxlen ? cast(Tensor::scalar(*maxlen), lengths.dtype())
@@ -417,7 +418,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotKeywords& keyw
   }
   return tensordot(a, b, std::pair<Ints, Ints>(axes[0], axes[1]));
 }
-Tensors dynamic_partition(const Tensor& data, const Tensor& partitions, std::int64_t num_partitions) {
+Unpacked dynamic_partition(const Tensor& data, const Tensor& partitions, std::int64_t num_partitions) {
   return call("DynamicPartition", {data, partitions}, {{"num_partitions", num_partitions}});
 }
 Tensor dynamic_stitch(const Tensors& indices, const Tensors& data) {

@@ -105,7 +105,14 @@ requires(std::is_arithmetic_v<T>&& std::is_arithmetic_v<D>) Tensor range(T start
 Tensor linspace(double start, double stop, std::int64_t num);
 Tensor one_hot(std::int64_t index, std::int64_t depth, DTypeLike dtype = DType::kFloat32);
 // The grids of coordinates of two vectors, as tf.meshgrid(x, y): both (y, x), or with indexing "ij" both (x, y).
-Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing = "xy");
+Unpacked meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing = "xy");
+struct MeshgridKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view indexing = "xy";
+};
+inline Unpacked meshgrid(const Tensor& x, const Tensor& y, const MeshgridKeywords& o) {
+  return meshgrid(x, y, o.indexing);
+}
 // (…, maxlen): true in the first lengths[…] places. Default of maxlen: the largest length.
 Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen = std::nullopt,
                      DTypeLike dtype = DType::kBool);
@@ -304,7 +311,7 @@ Tensor repeat(const Tensor& x, const Ints& repeats, std::optional<int> axis = st
 // The elements of the first axes where the mask, whose shape is known, is true.
 Tensor boolean_mask(const Tensor& x, const Tensor& mask);
 // The rows of each partition, in order: partitions[i] is that of row i.
-Tensors dynamic_partition(const Tensor& data, const Tensor& partitions, std::int64_t num_partitions);
+Unpacked dynamic_partition(const Tensor& data, const Tensor& partitions, std::int64_t num_partitions);
 // merged[indices[m]] = data[m].
 Tensor dynamic_stitch(const Tensors& indices, const Tensors& data);
 // x[begin:end:strides] of all axes.

@@ -2,6 +2,7 @@
 // TensorFlow's.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -52,6 +53,13 @@ struct MelKeywords {
 };
 // (num_spectrogram_bins, num_mel_bins), float32.
 Tensor linear_to_mel_weight_matrix(const MelKeywords& o = {});
+template <std::integral Bins>
+Tensor linear_to_mel_weight_matrix(Bins num_mel_bins, std::int64_t num_spectrogram_bins = 129,
+                                   double sample_rate = 8000, double lower_edge_hertz = 125.0,
+                                   double upper_edge_hertz = 3800.0) {
+  return linear_to_mel_weight_matrix(
+      {{}, num_mel_bins, num_spectrogram_bins, sample_rate, lower_edge_hertz, upper_edge_hertz});
+}
 Tensor mfccs_from_log_mel_spectrograms(const Tensor& log_mel_spectrograms);
 
 }  // namespace lockstep::signal

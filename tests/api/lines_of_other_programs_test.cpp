@@ -81,6 +81,36 @@ TEST(OtherProgramLines, ValuesArePrintedAsInPython) {
   EXPECT_EQ(printed(ls::ops::strings::split("a b")), printed(Tensor{"a", "b"}));
 }
 
+TEST(OtherProgramLines, FunctionsByPositionAndByName) {
+  const auto [columns, rows] = ls::ops::meshgrid(Tensor{1.0, 2.0, 3.0}, Tensor{4.0, 5.0}, {.indexing = "ij"});
+  EXPECT_EQ(numbers(columns), (Numbers{1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(numbers(rows), (Numbers{4, 5, 4, 5, 4, 5}));
+  const auto [first, second] = ls::ops::dynamic_partition(Tensor{10, 20, 30}, Tensor{0, 1, 0}, 2);
+  EXPECT_EQ(numbers(first), (Numbers{10, 30}));
+  EXPECT_EQ(numbers(second), (Numbers{20}));
+  const auto mel = ls::signal::linear_to_mel_weight_matrix(8, 33, 256, 5.0, 120.0);
+  EXPECT_EQ(numbers(mel), numbers(ls::signal::linear_to_mel_weight_matrix({.num_mel_bins = 8,
+                                                                           .num_spectrogram_bins = 33,
+                                                                           .sample_rate = 256,
+                                                                           .lower_edge_hertz = 5.0,
+                                                                           .upper_edge_hertz = 120.0})));
+  EXPECT_EQ(numbers(ls::math::imag(ls::ops::complex({.real = Tensor{1.0, 2.0}, .imag = Tensor{3.0, 4.0}}))),
+            (Numbers{3, 4}));
+  const auto batches = ls::data::Dataset::range(5).batch(
+      2, {.drop_remainder = true, .num_parallel_calls = ls::data::AUTOTUNE, .deterministic = false});
+  EXPECT_EQ(batches.cardinality(), 2);
+  EXPECT_EQ(numbers(keras::initializers::zeros()({2})), (Numbers{0, 0}));
+  EXPECT_EQ(numbers(keras::initializers::constant(2)({2})), (Numbers{2, 2}));
+}
+
+TEST(OtherProgramLines, ModelsComputeMetricsByName) {
+  keras::Sequential model({keras::Input({2}), layers::Dense(1, {.kernel_initializer = "ones"})});
+  model.compile({.optimizer = "sgd", .loss = "mse", .metrics = {"mae"}});
+  const Tensor x = {{1.0, 2.0}}, y = {{5.0}};
+  const auto by_name = model.compute_metrics({.x = x, .y = y, .y_pred = model(x)});
+  EXPECT_EQ(by_name.at("mae"), 2);
+}
+
 TEST(OtherProgramLines, InitializersTakeKeywords) {
   const auto ones = keras::initializers::Ones();
   EXPECT_EQ(ones({.shape = {2}, .dtype = "float64"}).dtype(), ls::float64);

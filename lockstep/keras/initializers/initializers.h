@@ -147,6 +147,23 @@ InitializerPtr Constant(Tensor value);  // broadcast to the shape
 // The kernel of a convolution that computes one side of a short-time Fourier transform: (frame length, 1, frequencies).
 InitializerPtr STFT(StftOptions options = {});
 
+// Keras has these names as well.
+inline InitializerPtr variance_scaling(VarianceScalingOptions o = {}) { return VarianceScaling(std::move(o)); }
+inline InitializerPtr glorot_uniform(FanOptions o = {}) { return GlorotUniform(std::move(o)); }
+inline InitializerPtr glorot_normal(FanOptions o = {}) { return GlorotNormal(std::move(o)); }
+inline InitializerPtr he_uniform(FanOptions o = {}) { return HeUniform(std::move(o)); }
+inline InitializerPtr he_normal(FanOptions o = {}) { return HeNormal(std::move(o)); }
+inline InitializerPtr lecun_uniform(FanOptions o = {}) { return LecunUniform(std::move(o)); }
+inline InitializerPtr lecun_normal(FanOptions o = {}) { return LecunNormal(std::move(o)); }
+inline InitializerPtr random_normal(RandomNormalOptions o = {}) { return RandomNormal(std::move(o)); }
+inline InitializerPtr truncated_normal(RandomNormalOptions o = {}) { return TruncatedNormal(std::move(o)); }
+inline InitializerPtr random_uniform(RandomUniformOptions o = {}) { return RandomUniform(std::move(o)); }
+inline InitializerPtr orthogonal(OrthogonalOptions o = {}) { return Orthogonal(std::move(o)); }
+inline InitializerPtr identity(double gain = 1.0) { return Identity(gain); }
+inline InitializerPtr zeros() { return Zeros(); }
+inline InitializerPtr ones() { return Ones(); }
+inline InitializerPtr constant(double value = 0.0) { return Constant(value); }
+
 // The same initializer with these axes where it scales by fans and has none yet (EinsumDense fills them in
 // from its equation); others are returned as they are. No seed is drawn.
 InitializerPtr with_axes(const InitializerPtr& initializer, const Axes& input_axes, const Axes& output_axes);

@@ -364,6 +364,10 @@ class Model {
   // Updates the metrics of compile and returns the results, "loss" first.
   virtual Results compute_metrics(const Structure& x, const Structure& y, const Structure& y_pred,
                                   const Structure& sample_weight = {}) const;
+  // By name: compute_metrics({.y = y, .y_pred = y_pred}).
+  Results compute_metrics(const LossArguments& arguments) const {
+    return compute_metrics(arguments.x, arguments.y, arguments.y_pred, arguments.sample_weight);
+  }
 
   // The shared implementation, which is a layer: a model is called inside other models through it.
   const ModelPtr& impl() const;

@@ -368,8 +368,7 @@ Results Trainer::train(const Batch& batch) {
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   build_for_step(*session_, batch, object_overriding(session_->model, kTrainBatch, kTrainData) != nullptr);
-  Model* const object =
-      object_overriding(session_->model, kTrainBatch, kTrainData, kComputeLoss, &Model::compute_metrics);
+  Model* const object = object_overriding(session_->model, kTrainBatch, kTrainData, kComputeLoss, kComputeMetrics);
   if (!object && !session_->optimizer->has_own_apply()) return steps_->train_step(batch);
   return steps_->run_in_replicas(
       batch,
@@ -383,8 +382,7 @@ Results Trainer::test(const Batch& batch) {
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   build_for_step(*session_, batch, object_overriding(session_->model, kTestBatch, kTestData) != nullptr);
-  Model* const object =
-      object_overriding(session_->model, kTestBatch, kTestData, kComputeLoss, &Model::compute_metrics);
+  Model* const object = object_overriding(session_->model, kTestBatch, kTestData, kComputeLoss, kComputeMetrics);
   if (!object) return steps_->test_step(batch);
   return steps_->run_in_replicas(
       batch, [object](const Batch& part) { return step_of(*object, part, kTestData, kTestBatch); }, false);

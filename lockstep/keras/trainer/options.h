@@ -84,7 +84,7 @@ struct FitOptions {
   FieldNamesOnly names_only = {};
   Structure x = {};
   Structure y = {};
-  std::optional<std::int64_t> batch_size = {};  // 32 for arrays; not for datasets
+  std::optional<std::int64_t> batch_size = {};  // of arrays, also of validation_data next to a dataset; default: 32
   int epochs = 1;                               // index of the last epoch + 1
   int verbose = -1;
   CallbackArgs callbacks = {};

@@ -6,9 +6,11 @@
 
 namespace lockstep::keras {
 
-// compute_loss(), which has a form by name too.
+// compute_loss() and compute_metrics(), which have forms by name too.
 inline constexpr Tensor (Model::*kComputeLoss)(const Structure&, const Structure&, const Structure&,
                                                const Structure&) const = &Model::compute_loss;
+inline constexpr Results (Model::*kComputeMetrics)(const Structure&, const Structure&, const Structure&,
+                                                   const Structure&) const = &Model::compute_metrics;
 
 // The model's object, where its class overrides one of the member functions; else null.
 template <typename... Member>

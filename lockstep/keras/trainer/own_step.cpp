@@ -136,7 +136,7 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
       output_losses.push_back(ops::reduce_mean(losses::Loss::finish(part.reduced)).item<double>());
     session_.compiled->add_output_losses(output_losses, batch_rows(batch));
   }
-  const Model* const own_metrics = object_overriding(session_.model, &Model::compute_metrics);
+  const Model* const own_metrics = object_overriding(session_.model, kComputeMetrics);
   return own_metrics ? own_metrics->compute_metrics(batch.x, batch.y, y_pred, batch.sample_weight)
                      : compute_metrics(batch.y, y_pred, batch.sample_weight);
 }
