@@ -67,13 +67,27 @@ def groups(items):
     return found
 
 
-def claimed(folder, number):
-    """Whether this process is the first to take a group."""
+def claimed(folder, name):
+    """Whether this process is the first to take a file or a group."""
     try:
-        os.close(os.open(pathlib.Path(folder) / str(number), os.O_CREAT | os.O_EXCL))
+        os.close(os.open(pathlib.Path(folder) / name, os.O_CREAT | os.O_EXCL))
         return True
     except FileExistsError:
         return False
+
+
+def taken(folder, items):
+    """The cases that this process takes: files that no other process has begun, then groups that are left of any. A group is
+    claimed when the last case of the one before begins."""
+    files = collections.defaultdict(list)
+    for group in groups(items):
+        files[group[0].path.name].append(group)
+    for begun in (False, True):
+        for name, members in files.items():
+            if begun or claimed(folder, name):
+                for number, group in enumerate(members):
+                    if claimed(folder, f"{name}.{number}"):
+                        yield from group
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -82,15 +96,17 @@ def pytest_runtestloop(session):
     folder = os.environ.get("LOCKSTEP_CLAIMS")
     if not folder or session.testsfailed or session.config.option.collectonly:
         return None
-    for number, group in enumerate(groups(session.items)):
-        if not claimed(folder, number):
-            continue
-        for item, following in zip(group, [*group[1:], None]):
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.shouldfail:
-                raise session.Failed(session.shouldfail)
-            if session.shouldstop:
-                raise session.Interrupted(session.shouldstop)
+    cases = taken(folder, session.items)
+    item = next(cases, None)
+    while item is not None:
+        # Known before the case runs: fixtures of a file stay for its next group, among them processes that have loaded TensorFlow.
+        following = next(cases, None)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        item = following
     return True
 
 

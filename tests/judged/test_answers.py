@@ -7,6 +7,8 @@ import pytest
 import answers
 import lockstep_tool as tool
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):

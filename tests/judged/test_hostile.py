@@ -355,6 +355,26 @@ def test_gradient_functions_of_a_library(tmp_path):
         assert "gradient functions (of 'f')" in tool.refused(*command, code=1)
 
 
+def test_functions_named_like_operations(tmp_path):
+    """A node could mean either. TensorFlow adds no such function to a library."""
+    graph = tf.compat.v1.GraphDef()
+    function = graph.library.function.add(ret={"r": "x"})
+    function.signature.input_arg.add(name="x", type=1)
+    function.signature.output_arg.add(name="r", type=1)
+    graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    graph.node.add(name="y", op="Relu", input=["x"]).attr["T"].type = 1
+    np.savez(tmp_path / "x.npz", x=np.float32([-5]))
+    command = ["predict", tmp_path / "g.pb", "--input", tmp_path / "x.npz", "--outputs", "y", "--output", tmp_path / "y.npz"]
+    for name in ("Relu7", "Relu"):
+        function.signature.name = name
+        (tmp_path / "g.pb").write_bytes(graph.SerializeToString())
+        if name == "Relu7":
+            tool.ok(*command)
+    with pytest.raises(Exception, match="an op with the same name"), tf.Graph().as_default():
+        tf.import_graph_def(graph)
+    assert "function 'Relu' of the library has the name of an operation" in tool.refused(*command, code=1)
+
+
 def test_constants_that_repeat_too_much(tmp_path):
     graph = tf.compat.v1.GraphDef()
     for i in range(1000):
