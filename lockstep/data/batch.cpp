@@ -16,7 +16,7 @@ Shape with_first(std::int64_t dim, const Shape& shape) {
   return Shape(std::move(dims));
 }
 
-// Takes up to `size` items and makes one element of them.
+// Reads up to `size` items and makes one element of them.
 class GroupIterator : public NodeIterator {
  public:
   GroupIterator(const NodePtr& input, std::int64_t size, bool drop_remainder)

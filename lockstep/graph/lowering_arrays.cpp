@@ -375,7 +375,7 @@ LoweredTensors repeat(Lowering& lowering, const Step& step, Inputs inputs, Input
   return {out};
 }
 
-// Elements of `x` at regular places: `move` says where they are.
+// Elements of `x` at regular offsets, which `move` describes.
 Lowered part_of(Lowering& lowering, const Step& step, Inputs inputs, const Lowered& like, inference::Move move) {
   if (inputs[0].is_constant() || !is_word(like.dtype)) return lowering.custom(step, inputs, like, true);
   move.value = inputs[0].value;

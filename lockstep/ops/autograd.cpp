@@ -75,7 +75,7 @@ Tensor with_slices(const at::Tensor& leaf, at::Tensor dense, const SliceCollecto
   return tensor_of_rows({wrap(slices.indices), wrap(slices.values)}, Shape(leaf.sizes().vec()));
 }
 
-// Tells of leaves' gradients while it lives.
+// Calls `ready` with the gradient of each leaf, during its lifetime.
 class ReadyHooks {
  public:
   ReadyHooks(const std::vector<at::Tensor>& leaves, const SliceCollector& collector, const GradientReady& ready)

@@ -329,7 +329,7 @@ FileGraph meta_graph(const std::string& path, std::span<const std::byte> bytes,
   return {graph, state.library};
 }
 
-// In a GraphDef nothing but their operations tells which nodes give tables their values.
+// In a GraphDef only the operation of a node shows whether it gives a table its values.
 void fill_tables(const std::string& path, const FileGraph& read, const std::shared_ptr<graph::Resources>& resources) {
   for (int id = 0; id < read.graph->size(); ++id) {
     const graph::Node& node = read.graph->node(id);

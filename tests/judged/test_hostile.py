@@ -21,7 +21,7 @@ import original
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the tool's own manners")
 
 L = keras.layers
-CASES = 1500 if tool.CONFORMANCE else 8  # of each test
+CASES = 1500 if tool.CONFORMANCE else 5  # of each test
 GRAPHS = sorted((tool.ROOT / "fuzz" / "corpus" / "graphs").glob("*.pb"))
 
 

@@ -24,7 +24,7 @@ def traced(make):
     return make not in TRACED_SLOWLY or answers.drawn(make.__name__)
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("make", models.MODELS, ids=lambda make: make.__name__)
 def test_models(make, tmp_path, request):
     """The weights of a SavedModel, by way of a .keras file and of an .h5 that tf-keras opens."""
@@ -59,7 +59,7 @@ def test_models(make, tmp_path, request):
             tool.assert_close(ours, theirs, 1e-5)
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("legacy", "name", "kwargs"), [
     (False, "Adam", {}), (False, "SGD", {"momentum": 0.9}), (False, "SGD", {}), (False, "RMSprop", {"momentum": 0.5}),
     (False, "AdamW", {}), (True, "Adam", {}), (True, "SGD", {"momentum": 0.9}), (True, "SGD", {}), (True, "Ftrl", {})])

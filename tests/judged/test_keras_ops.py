@@ -408,6 +408,6 @@ def check_gradients(names, tmp_path):
 
 
 def test_gradients(tmp_path):
-    names = tool.pick([name for name in ROWS if name not in WITHOUT_GRADIENT], 120, "gradients of keras.ops")
+    names = tool.pick([name for name in ROWS if name not in WITHOUT_GRADIENT], 60, "gradients of keras.ops")
     wrong = judged(check_gradients, names, tmp_path)
     assert not wrong, "\n".join(wrong)

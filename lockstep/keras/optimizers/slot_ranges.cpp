@@ -64,7 +64,7 @@ ElementRanges::ElementRanges(const Shape& shape, int rank, int size) {
   }
 }
 
-// The chief's side of run_on_chief(): a thread tells the other ranks which slot is read next, or that none is yet.
+// The chief's side of run_on_chief(): a thread sends the other ranks the number of the slot that is read next, or none.
 class ChiefsReads {
  public:
   using Slots = std::vector<std::shared_ptr<SlotRange>>;
