@@ -19,6 +19,7 @@ ROWS = [
     ("RandomFlip", dict()),
     ("RandomFlip", dict(mode="horizontal")),
     ("RandomFlip", dict(mode="vertical")),
+    ("RandomFlip", dict(mode=None)),
     ("RandomRotation", dict(factor=0.2)),
     ("RandomRotation", dict(factor=[-0.1, 0.3], fill_mode="constant", fill_value=9.0, interpolation="nearest")),
     ("RandomZoom", dict(height_factor=0.3)),

@@ -313,7 +313,9 @@ class LayerNormalizationLayer : public ConfiguredLayer<LayerNormalizationLayer, 
   template <typename V>
   static void fields(V& v, LayerNormalizationOptions& o) {
     v("axis", o.axis);
-    v("epsilon", o.epsilon);
+    std::optional<double> epsilon = o.epsilon;
+    v("epsilon", epsilon);
+    o.epsilon = epsilon.value_or(backend::epsilon());
     v("center", o.center);
     v("scale", o.scale);
     v("rms_scaling", o.rms_scaling);
@@ -510,7 +512,9 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
   template <typename V>
   static void fields(V& v, RMSNormalizationOptions& o) {
     v("axis", o.axis);
-    v("epsilon", o.epsilon);
+    std::optional<double> epsilon = o.epsilon;
+    v("epsilon", epsilon);
+    o.epsilon = epsilon.value_or(backend::epsilon());
   }
   explicit RMSNormalizationLayer(RMSNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
     std::sort(options_.axis.begin(), options_.axis.end());

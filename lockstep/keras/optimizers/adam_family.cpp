@@ -77,11 +77,19 @@ class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
  private:
   void create_slots() override {
     TwoMomentOptimizer::create_slots();
-    product_ = add_variable(Shape{}, DType::kFloat32, name() + "/u_product", 1.0);
+    const DType dtype = trainable_.empty() ? DType::kFloat32 : trainable_.front()->dtype();
+    product_ = add_variable(Shape{}, dtype, name() + "/u_product", 1.0);
   }
   double u(std::int64_t t) const {
-    const float decay = legacy_rules() ? static_cast<float>(legacy_rules()->schedule_decay) : 1.0f;
-    return options_.beta_1 * (1.0 - 0.5 * std::pow(0.96f, decay * static_cast<float>(t)));
+    const double decay = legacy_rules() ? legacy_rules()->schedule_decay : 1.0;
+    if (product_->dtype() == DType::kFloat64)
+      return options_.beta_1 * (1.0 - 0.5 * std::pow(0.96, decay * static_cast<double>(t)));
+    return options_.beta_1 * (1.0 - 0.5 * std::pow(0.96f, static_cast<float>(decay) * static_cast<float>(t)));
+  }
+  void multiply_product(double factor) {
+    const Tensor product = product_->numpy() * factor;
+    product_->shared_value() = product;
+    now_ = ops::cast(product, DType::kFloat64).item<double>();
   }
 
   // tf-keras multiplies the product by u for each variable. Its code means to do so once a step, but counts the
@@ -91,18 +99,14 @@ class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
     const auto n = static_cast<std::int64_t>(step.indices.size());
     if (first_count_ == 0) first_count_ = step.t == 1 ? n + 1 : 1;
     const bool keeps = first_count_ + position_++ == step.t + 1;
-    const float product = product_->numpy().item<float>() * (keeps ? 1.0f : static_cast<float>(u(step.t)));
-    product_->shared_value() = Tensor::scalar(product);
-    now_ = product;
+    multiply_product(keeps ? 1.0 : u(step.t));
     next_ = now_ * u(step.t + 1);
   }
 
   void prepare(const Step& step) override {
     position_ = 0;
     if (!fuses()) return;
-    const float product = product_->numpy().item<float>() * static_cast<float>(u(step.t));
-    product_->shared_value() = Tensor::scalar(product);
-    now_ = product;
+    multiply_product(u(step.t));
     next_ = now_ * u(step.t + 1);
   }
   ops::FusedRule rule(const Step& step) const override {

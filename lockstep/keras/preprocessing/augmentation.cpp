@@ -137,11 +137,11 @@ class RandomFlipLayer : public AugmentationLayer<RandomFlipLayer, RandomFlipOpti
   static void fields(V& v, RandomFlipOptions& o) {
     image_fields(v, o);
     v("seed", o.seed);
-    v("mode", o.mode);
+    v("mode", NullAs{o.mode, "none"});
   }
   explicit RandomFlipLayer(RandomFlipOptions options) : AugmentationLayer(std::move(options)) {
     generator_ = add_seed_generator(options_.seed);
-    normalize_choice(options_.mode, {"horizontal", "vertical", "horizontal_and_vertical"}, who() + ": mode");
+    normalize_choice(options_.mode, {"horizontal", "vertical", "horizontal_and_vertical", "none"}, who() + ": mode");
   }
 
  private:
@@ -149,8 +149,8 @@ class RandomFlipLayer : public AugmentationLayer<RandomFlipLayer, RandomFlipOpti
   Tensors draw(const Tensor& x) override { return {ops::less_equal(uniform(x, {1, 1, 1}, {0, 1}), 0.5)}; }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     Tensor y = x;
-    if (options_.mode != "vertical") y = ops::where(drawn[0], ops::reverse(y, {2}), y);
-    if (options_.mode != "horizontal") y = ops::where(drawn[0], ops::reverse(y, {1}), y);
+    if (options_.mode.starts_with("horizontal")) y = ops::where(drawn[0], ops::reverse(y, {2}), y);
+    if (options_.mode.ends_with("vertical")) y = ops::where(drawn[0], ops::reverse(y, {1}), y);
     return y;
   }
 };
