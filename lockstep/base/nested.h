@@ -56,14 +56,20 @@ template <typename U, typename T>
 concept StandsFor = kTakesOthers<T> && std::is_class_v<U> && !kIsNested<U> && !std::is_same_v<U, T> &&
                     std::is_convertible_v<const U&, T>;
 
+// A part of a tuple: what converts to T, and a number as the tensor of it, next to one that converts.
+template <typename U, typename T>
+inline constexpr bool kIsPart = std::is_convertible_v<const U&, T> ||
+                                (std::is_arithmetic_v<U> && std::is_same_v<T, Nested<Tensor>>);
 // A pair, a tuple or an array whose parts convert to T.
 template <typename U, typename T>
 inline constexpr bool kPartsConvert = false;
 template <typename A, typename B, typename T>
-inline constexpr bool kPartsConvert<std::pair<A, B>, T> =
-    std::is_convertible_v<const A&, T>&& std::is_convertible_v<const B&, T>;
+inline constexpr bool kPartsConvert<std::pair<A, B>, T> = kIsPart<A, T>&& kIsPart<B, T> &&
+                                                          (std::is_convertible_v<const A&, T> ||
+                                                           std::is_convertible_v<const B&, T>);
 template <typename... Part, typename T>
-inline constexpr bool kPartsConvert<std::tuple<Part...>, T> = (std::is_convertible_v<const Part&, T> && ...);
+inline constexpr bool kPartsConvert<std::tuple<Part...>, T> = (kIsPart<Part, T> && ...) &&
+                                                              (std::is_convertible_v<const Part&, T> || ...);
 template <typename Part, std::size_t N, typename T>
 inline constexpr bool kPartsConvert<std::array<Part, N>, T> = std::is_convertible_v<const Part&, T>;
 template <typename U, typename T>
@@ -117,7 +123,8 @@ class Nested {
   requires(std::is_class_v<U>&& std::is_convertible_v<const U&, Nested>) Nested(const std::vector<U>& parts)
       : Nested(list(List(parts.begin(), parts.end()))) {}
   template <internal::PartsOf<Nested<T>> U>
-  Nested(const U& parts) : Nested(list(std::apply([](const auto&... part) { return List{Nested(part)...}; }, parts))) {}
+  Nested(const U& parts)
+      : Nested(list(std::apply([](const auto&... part) { return List{of_part(part)...}; }, parts))) {}
   template <internal::DictOf<Nested<T>> U>
   Nested(const U& parts) {
     Dict dict;
@@ -156,6 +163,9 @@ class Nested {
       const {
     return static_cast<U>(leaf());
   }
+  template <std::same_as<std::string> U>
+  requires std::is_same_v<T, Tensor>
+  explicit operator U() const { return static_cast<U>(leaf()); }
 
   // Of a leaf that is a tensor, as layers return it: layer(x).shape(). Throw InvalidArgument for others.
   const Shape& shape() const& requires std::is_same_v<T, Tensor> { return leaf().shape(); }
@@ -308,6 +318,15 @@ class Nested {
   }
 
  private:
+  // A part of a tuple of the standard library, which may be a number.
+  template <typename Part>
+  static Nested of_part(const Part& part) {
+    if constexpr (std::is_convertible_v<const Part&, Nested>) {
+      return part;
+    } else {
+      return Nested(T(part));
+    }
+  }
   struct Parts;
   const Nested& item(std::int64_t index) const;
   const Nested& entry(std::string_view key) const;

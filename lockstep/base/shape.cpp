@@ -32,6 +32,13 @@ bool Shape::compatible_with(const Shape& other) const {
   return true;
 }
 
+Shape Shape::followed_by(const Shape& other) const {
+  if (!known_rank_ || !other.known_rank_) return unknown_rank();
+  Shape out = *this;
+  out.dims_.insert(out.dims_.end(), other.dims_.begin(), other.dims_.end());
+  return out;
+}
+
 void Shape::throw_no_axis(int axis) const {
   throw_invalid_argument("invalid axis " + std::to_string(axis) + ": shape " + to_string() + " has rank " +
                          (known_rank_ ? std::to_string(rank()) : "unknown"));

@@ -81,6 +81,8 @@ class Shape {
   std::string to_string() const;
 
   friend bool operator==(const Shape& a, const Shape& b) = default;
+  // The axes of a, then those of b; of unknown rank where one of them is.
+  friend Shape operator+(const Shape& a, const Shape& b) { return a.followed_by(b); }
 
  private:
   std::size_t position(int axis) const {
@@ -88,6 +90,7 @@ class Shape {
     if (from_start < 0 || from_start >= rank()) throw_no_axis(axis);
     return static_cast<std::size_t>(from_start);
   }
+  Shape followed_by(const Shape& other) const;
   [[noreturn]] void throw_no_axis(int axis) const;
   [[noreturn]] void throw_other_rank(std::size_t expected) const;
 

@@ -144,6 +144,9 @@ class Dataset {
                                       bool stop_on_empty_dataset = true);
   // Elements of datasets chosen at random, in TensorFlow's order for the same seeds.
   static Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const SampleOptions& options = {});
+  struct SampleKeywords;
+  static Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::vector<double>& weights,
+                                      const SampleKeywords& o);
   // Infinitely many int64 scalars, uniform in [0, 2^32).
   static Dataset random(const RandomOptions& options = {});
   // start, start + step, … without end.
@@ -249,6 +252,18 @@ class Dataset {
                   "group, (std::int64_t key, const Dataset& group), and return a dataset");
     require_function(reduce_func, "Dataset.group_by_window");
     return group_elements(key_function(std::move(key_func)), group_function(std::move(reduce_func)), options);
+  }
+  // Elements drawn so that their classes, integers that class_func gives, have the shares target_dist; each with its
+  // class before it. initial_dist has the shares of the classes in this dataset; without it they are estimated.
+  template <typename Class>
+  Dataset rejection_resample(Class class_func, const ResampleOptions& options) const {
+    return resample_elements(internal::element_function<Tensor>(std::move(class_func)), options);
+  }
+  template <typename Class>
+  Dataset rejection_resample(Class class_func, const std::vector<double>& target_dist,
+                             const std::vector<double>& initial_dist = {},
+                             std::optional<std::int64_t> seed = std::nullopt) const {
+    return rejection_resample(std::move(class_func), ResampleOptions{{}, target_dist, initial_dist, seed});
   }
   // All arguments by name: group_by_window({.key_func = …, .reduce_func = …, .window_size = 2}).
   struct GroupByWindowArguments;
@@ -403,6 +418,7 @@ class Dataset {
   Dataset group_elements(KeyFunction key, GroupFunction reduce, const GroupByWindowOptions& options) const;
   Dataset bucket_elements(KeyFunction length, const std::vector<std::int64_t>& boundaries,
                           const std::vector<std::int64_t>& batch_sizes, const BucketOptions& options) const;
+  Dataset resample_elements(std::function<Tensor(const Element&)> class_of, const ResampleOptions& options) const;
   Dataset map_elements(MapFunction fn) const;
   Dataset filter_elements(FilterFunction fn) const;
   Dataset take_elements_while(FilterFunction fn) const;
@@ -413,6 +429,16 @@ class Dataset {
   std::shared_ptr<const DatasetNode> node_;
 };
 
+struct Dataset::SampleKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> seed = std::nullopt;
+  bool stop_on_empty_dataset = false;
+  bool rerandomize_each_iteration = false;
+};
+inline Dataset Dataset::sample_from_datasets(const std::vector<Dataset>& datasets, const std::vector<double>& weights,
+                                             const SampleKeywords& o) {
+  return sample_from_datasets(datasets, {weights, o.seed, o.stop_on_empty_dataset, o.rerandomize_each_iteration});
+}
 struct Dataset::GroupByWindowArguments {
   class Key {
    public:

@@ -100,6 +100,12 @@ struct SampleOptions {
   bool stop_on_empty_dataset = false;
   bool rerandomize_each_iteration = false;
 };
+struct ResampleOptions {
+  FieldNamesOnly names_only = {};
+  std::vector<double> target_dist = {};   // the share of each class
+  std::vector<double> initial_dist = {};  // default: estimated from the elements as they come
+  std::optional<std::int64_t> seed = std::nullopt;
+};
 struct GroupByWindowOptions {
   std::optional<std::int64_t> window_size = std::nullopt;
   std::function<std::int64_t(std::int64_t key)> window_size_func = {};  // one of both is required

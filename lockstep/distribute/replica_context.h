@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/tensor/structure.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::distribute {
@@ -20,6 +22,11 @@ class Strategy;
 
 // Also by TensorFlow's names.
 enum class ReduceOp { kSum, kMean, SUM = kSum, MEAN = kMean };
+
+struct GatherKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 0;
+};
 
 // An operation by its name in TensorFlow: strategy.reduce("SUM", values), context->all_reduce("sum", value).
 class ReduceOpArg {
@@ -65,8 +72,14 @@ class ReplicaContext {
   // reduced likewise (so all replicas must take it).
   Tensor all_reduce(ReduceOpArg op, const Tensor& value);
   Tensors all_reduce(ReduceOpArg op, const Tensors& values);
+  // The same structure with the reduced tensors: context->all_reduce("MEAN", {{"loss", loss}, {"norm", norm}}).
+  template <std::same_as<Nested<Tensor>> N = Nested<Tensor>>
+  N all_reduce(ReduceOpArg op, const N& values) {
+    return values.pack(all_reduce(op, Tensors(values.flatten())));
+  }
   // Concatenated along `axis` in replica order; sizes along it may differ.
   Tensor all_gather(const Tensor& value, int axis);
+  Tensor all_gather(const Tensor& value, const GatherKeywords& o) { return all_gather(value, o.axis); }
   // Runs fn(strategy, values...) once across replicas, as TensorFlow does, with a PerReplica of each argument, and
   // returns its result to each replica. Under several workers it runs on each with the arguments of that worker's
   // replicas; see combine. Throws FailedPrecondition if replicas make different calls.

@@ -57,6 +57,12 @@ class PerReplica {
     for (const T& value : values_) entries.push_back(value[name]);
     return PerReplica(std::move(entries));
   }
+  // result["output_0"] of the maps that functions return.
+  auto operator[](std::string_view name) const requires std::same_as<typename T::key_type, std::string> {
+    std::vector<typename T::mapped_type> entries;
+    for (const T& value : values_) entries.push_back(value.at(std::string(name)));
+    return PerReplica<typename T::mapped_type>(std::move(entries));
+  }
   int size() const { return static_cast<int>(values_.size()); }
   // int(step), float(loss) under a strategy of one replica, whose results are single values in TensorFlow. Throws
   // FailedPrecondition for several replicas: reduce() combines their values.
@@ -135,10 +141,6 @@ decltype(auto) of_replica(const T& argument, int replica) {
 
 }  // namespace internal
 
-struct GatherKeywords {
-  FieldNamesOnly names_only = {};
-  int axis = 0;
-};
 struct ReduceKeywords {
   FieldNamesOnly names_only = {};
   std::optional<int> axis = std::nullopt;

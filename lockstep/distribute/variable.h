@@ -355,6 +355,10 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   Tensor handle_;
 };
 
+// abs(v), pow(v, 2).
+using lockstep::abs;
+using lockstep::pow;
+
 }  // namespace lockstep::distribute
 
 namespace lockstep {

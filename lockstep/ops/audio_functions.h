@@ -57,8 +57,24 @@ struct StftKeywords {
   bool pad_end = false;
 };
 Tensor stft(const Tensor& signals, const StftKeywords& keywords);
-inline Tensor stft(const Tensor& signals, std::int64_t frame_length, std::int64_t frame_step) {
-  return stft(signals, StftKeywords{{}, frame_length, frame_step});
+struct StftOptions {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> fft_length = std::nullopt;
+  std::function<Tensor(std::int64_t length)> window_fn = {};
+  bool pad_end = false;
+};
+struct StftWindowOptions {
+  FieldNamesOnly names_only = {};
+  std::function<Tensor(std::int64_t length)> window_fn = {};
+  bool pad_end = false;
+};
+inline Tensor stft(const Tensor& signals, std::int64_t frame_length, std::int64_t frame_step,
+                   const StftOptions& o = {}) {
+  return stft(signals, StftKeywords{{}, frame_length, frame_step, o.fft_length, o.window_fn, o.pad_end});
+}
+inline Tensor stft(const Tensor& signals, std::int64_t frame_length, std::int64_t frame_step, std::int64_t fft_length,
+                   const StftWindowOptions& o = {}) {
+  return stft(signals, StftKeywords{{}, frame_length, frame_step, fft_length, o.window_fn, o.pad_end});
 }
 
 }  // namespace lockstep::signal

@@ -59,12 +59,26 @@ struct Int64List {
   FieldNamesOnly names_only = {};
   ListValues<std::int64_t, std::int64_t> value = {};
 };
+// A list that a feature may have; empty where it has another one, as in Python: feature.int64_list.value.
+template <typename L>
+class OneOf : public L {
+ public:
+  OneOf() = default;
+  OneOf(L list) : L(std::move(list)), given_(true) {}
+  bool has_value() const { return given_; }
+  explicit operator bool() const { return given_; }
+  const L& operator*() const { return *this; }
+  const L* operator->() const { return this; }
+
+ private:
+  bool given_ = false;
+};
 // One of the three: Feature({.int64_list = Int64List({.value = {1}})}).
 struct Feature {
   FieldNamesOnly names_only = {};
-  std::optional<BytesList> bytes_list = std::nullopt;
-  std::optional<FloatList> float_list = std::nullopt;
-  std::optional<Int64List> int64_list = std::nullopt;
+  OneOf<BytesList> bytes_list = {};
+  OneOf<FloatList> float_list = {};
+  OneOf<Int64List> int64_list = {};
   // "bytes_list", "float_list", "int64_list", or "" of an empty feature.
   std::string WhichOneof(std::string_view oneof = "kind") const;
 };

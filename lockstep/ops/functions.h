@@ -456,6 +456,21 @@ Tensor stateless_random_full_int(const Tensor& shape, const Tensor& seed, DType 
 
 }  // namespace lockstep::ops
 
+namespace lockstep {
+// abs(x) of Python, and pow(x, 2) for its x ** 2: found without a namespace, next to those of <cmath>.
+template <typename X>
+requires(std::is_class_v<X>&& std::is_convertible_v<const X&, Tensor>) Tensor abs(const X& x) { return ops::abs(x); }
+template <typename X, typename Y>
+requires(std::is_class_v<X>&& std::is_convertible_v<const X&, Tensor> &&
+         (std::is_arithmetic_v<Y> || std::is_convertible_v<const Y&, Tensor>)) Tensor pow(const X& x, const Y& y) {
+  if constexpr (std::is_arithmetic_v<Y>) {
+    return ops::pow(x, static_cast<double>(y));
+  } else {
+    return ops::pow(static_cast<const Tensor&>(x), static_cast<const Tensor&>(y));
+  }
+}
+}  // namespace lockstep
+
 // Operators are found on Tensor by name lookup.
 namespace lockstep {
 

@@ -80,6 +80,12 @@ RaggedTensor RaggedTensor::from_row_splits(const RaggedTensor& values, const Ten
   all.insert(all.end(), values.splits_.begin(), values.splits_.end());
   return RaggedTensor({}, values.values_, std::move(all));
 }
+RaggedTensor RaggedTensor::from_nested_row_splits(const Tensor& flat_values, const Tensors& nested_row_splits) {
+  RaggedTensor out = flat_values;
+  for (auto splits = nested_row_splits.rbegin(); splits != nested_row_splits.rend(); ++splits)
+    out = from_row_splits(out, *splits);
+  return out;
+}
 RaggedTensor RaggedTensor::from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths) {
   return from_row_splits(values, ints(running_total(read(row_lengths))));
 }
@@ -122,6 +128,9 @@ RaggedTensor RaggedTensor::from_tensor(const Tensor& tensor, const RaggedFromTen
 const Tensors& RaggedTensor::nested_row_splits() const {
   if (splits_.empty()) throw_failed_precondition("RaggedTensor: the tensor has no ragged axis");
   return splits_;
+}
+RaggedTensor RaggedTensor::with_values(const RaggedTensor& values) const {
+  return from_row_splits(values, row_splits());
 }
 RaggedTensor RaggedTensor::values() const {
   return RaggedTensor({}, values_, Tensors(nested_row_splits().begin() + 1, splits_.end()));

@@ -68,6 +68,10 @@ class RaggedTensor {
   static RaggedTensor from_value_rowids(const RaggedParts& o) {
     return from_value_rowids(o.values, o.value_rowids, o.nrows);
   }
+  // Of several ragged axes, the splits of the outermost first.
+  static RaggedTensor from_nested_row_splits(const Tensor& flat_values, const Tensors& nested_row_splits);
+  struct NestedParts;
+  static RaggedTensor from_nested_row_splits(const NestedParts& o);
   // Rows of equal length, of the first two axes of a tensor.
   static RaggedTensor from_uniform_rows(const Tensor& tensor);
   static RaggedTensor from_tensor(const Tensor& tensor, const RaggedFromTensorKeywords& keywords = {});
@@ -99,6 +103,7 @@ class RaggedTensor {
   Tensor to_tensor(const RaggedToTensorKeywords& keywords = {}) const;
   SparseTensor to_sparse() const;
   RaggedTensor with_flat_values(const Tensor& values) const;
+  RaggedTensor with_values(const RaggedTensor& values) const;  // of the same rows
   // "[[3, 1], [], [5]]".
   std::string to_string() const;
 
@@ -110,6 +115,14 @@ class RaggedTensor {
   Tensor values_;
   Tensors splits_;  // of the outermost axis first
 };
+struct RaggedTensor::NestedParts {
+  FieldNamesOnly names_only = {};
+  Tensor flat_values = {};
+  Tensors nested_row_splits = {};
+};
+inline RaggedTensor RaggedTensor::from_nested_row_splits(const NestedParts& o) {
+  return from_nested_row_splits(o.flat_values, o.nested_row_splits);
+}
 // A row, which converts to a tensor: const Tensor row = ragged[0]. Throws FailedPrecondition where it is ragged itself.
 class RaggedRow : public RaggedTensor {
  public:

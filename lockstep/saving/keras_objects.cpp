@@ -19,6 +19,7 @@ Json serialize_keras_object(const regularizers::RegularizerPtr& regularizer) {
 }
 Json serialize_keras_object(const constraints::ConstraintPtr& constraint) { return constraints::serialize(constraint); }
 Json serialize_keras_object(const keras::CallbackPtr& callback) { return keras::serialize_callback(callback); }
+Json serialize_keras_object(const activations::ActivationPtr& activation) { return activations::serialize(activation); }
 
 keras::LayerHandle DeserializedObject::layer() const {
   if (config_.is_null()) return {};
@@ -62,6 +63,10 @@ DeserializedObject::operator constraints::ConstraintPtr() const {
 DeserializedObject::operator keras::CallbackPtr() const {
   const keras::CustomObjectScope scope(custom_objects_);
   return keras::deserialize_callback(config_);
+}
+DeserializedObject::operator activations::ActivationPtr() const {
+  const keras::CustomObjectScope scope(custom_objects_);
+  return activations::get(config_);
 }
 
 }  // namespace lockstep::saving

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/json.h"
+#include "lockstep/keras/activations.h"
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/initializers/initializers.h"
 #include "lockstep/keras/losses/loss.h"
@@ -26,6 +27,7 @@ Json serialize_keras_object(const initializers::InitializerPtr& initializer);
 Json serialize_keras_object(const regularizers::RegularizerPtr& regularizer);
 Json serialize_keras_object(const constraints::ConstraintPtr& constraint);
 Json serialize_keras_object(const keras::CallbackPtr& callback);
+Json serialize_keras_object(const activations::ActivationPtr& activation);
 // A model, or an object of a user's class with its own handle.
 template <typename T>
 requires(std::is_convertible_v<const T&, keras::LayerHandle> && !std::is_same_v<T, keras::LayerHandle>) Json
@@ -52,6 +54,7 @@ class DeserializedObject {
   operator regularizers::RegularizerPtr() const;
   operator constraints::ConstraintPtr() const;
   operator keras::CallbackPtr() const;
+  operator activations::ActivationPtr() const;
   template <typename L>
   operator keras::CustomLayer<L>() const {
     return keras::CustomLayer<L>(std::dynamic_pointer_cast<L>(std::shared_ptr<keras::Layer>(layer())));

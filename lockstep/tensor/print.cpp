@@ -259,7 +259,7 @@ std::string value_text(const Tensor& tensor) {
 }  // namespace
 
 std::string Tensor::to_string() const {
-  if (!defined()) return "<undefined tensor>";
+  if (!defined()) return "None";
   const std::string tail = fmt::format("shape={}, dtype={}", shape().to_string(), dtype_name(dtype()));
   if (!is_value()) return fmt::format("<{} tensor {}>", is_symbolic() ? "symbolic" : "resource", tail);
   const std::string text = value_text(*this);

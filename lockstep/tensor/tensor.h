@@ -172,6 +172,11 @@ class Tensor {
   explicit operator T() const {
     return item<T>();
   }
+  // std::string(t): the same of a text.
+  template <std::same_as<std::string> T>
+  explicit operator T() const {
+    return item<T>();
+  }
   // The value itself: what is a NumPy array in Python is a tensor here, with the members of arrays that programs use
   // most: x_train.reshape(60000, 784).astype("float32"). Axes and results are NumPy's: sums of integers are int64,
   // means float64, std divides by n, argmax without an axis is a place among all elements.

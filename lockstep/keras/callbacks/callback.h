@@ -34,6 +34,8 @@ struct CallbackParams {
   int verbose = 0;
   int epochs = 1;
   std::optional<std::int64_t> steps;  // absent while the length of the data is unknown
+  // params()["epochs"]: the fields by name; -1 for absent steps. Throws NotFound for another name.
+  std::int64_t operator[](std::string_view name) const;
 };
 
 // The state with which a callback continues in another process; null values: nothing.
@@ -109,6 +111,7 @@ class Callback {
     throw_other_model(typeid(M));
   }
   const optimizers::OptimizerPtr& optimizer() const;
+  const CallbackParams& params() const { return params_; }
   // fit ends after the batch at hand, or after the epoch where no batch is (model().stop_training = true).
   void request_stop() const;
   Trainer& trainer() const;

@@ -39,6 +39,16 @@ const LogValue& Results::operator[](int index) const& {
   return vector::operator[](static_cast<std::size_t>(index)).second;
 }
 
+std::vector<std::string> Results::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : *this) names.push_back(name);
+  return names;
+}
+std::vector<LogValue> Results::values() const {
+  std::vector<LogValue> out;
+  for (const auto& [name, value] : *this) out.push_back(value);
+  return out;
+}
 const Results& Results::require(std::size_t count) const {
   if (size() != count) throw_wrong_size(size(), count);
   return *this;

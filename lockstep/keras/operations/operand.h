@@ -90,6 +90,11 @@ class OpArgument {
   OpArgument(const std::vector<std::int64_t>& value) : value_(value) {}
   template <std::integral T>
   OpArgument(const std::vector<T>& value) : value_(std::vector<std::int64_t>(value.begin(), value.end())) {}
+  // pad(x, paddings) of a table made in a loop.
+  template <std::integral T>
+  OpArgument(const std::vector<std::vector<T>>& rows) : value_(Json::array()) {
+    for (const auto& row : rows) value_.push_back(std::vector<std::int64_t>(row.begin(), row.end()));
+  }
   OpArgument(std::initializer_list<ArgumentItem> items);
   OpArgument(Json value) : value_(std::move(value)) {}
   // One integer or a vector of them: ops::shape(x)[0]. Throws InvalidArgument for other tensors and symbolic ones.
