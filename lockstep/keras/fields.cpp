@@ -100,6 +100,15 @@ Json FieldType<Ints>::write(const Ints& v) {
   return out;
 }
 
+bool FieldType<ops::Axes>::read(const Json& found, ops::Axes& v) {
+  v.reset();
+  return found.is_null() || FieldType<Ints>::read(found, v.emplace());
+}
+Json FieldType<ops::Axes>::write(const ops::Axes& v) {
+  if (!v) return nullptr;
+  return v->size() == 1 ? Json((*v)[0]) : FieldType<Ints>::write(*v);
+}
+
 bool FieldType<Window>::read(const Json& found, Window& v) { return FieldType<Ints>::read(found, v.values); }
 Json FieldType<Window>::write(const Window& v) { return FieldType<Ints>::write(v.values); }
 

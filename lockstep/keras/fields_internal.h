@@ -14,6 +14,7 @@
 // FieldType.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -27,6 +28,7 @@
 #include "lockstep/keras/numbers.h"
 #include "lockstep/keras/object_config.h"
 #include "lockstep/keras/optional_list.h"
+#include "lockstep/tensor/axes.h"
 
 namespace lockstep::keras {
 
@@ -45,7 +47,7 @@ struct FieldDescription {
 };
 
 // Reads and writes a type: name() of the expected value, read() which returns false for a value of another type,
-// write(), and kTakesNull: whether read() gets null values, which otherwise leave the default.
+// write(), and kTakesNull: whether read() gets null values, which are otherwise of another type.
 template <typename T>
 struct FieldType;
 
@@ -77,6 +79,14 @@ LOCKSTEP_FIELD_TYPE(std::vector<std::string>, "list of strings");
 #undef LOCKSTEP_FIELD_TYPE
 template <>
 struct FieldType<Axes> : FieldType<Ints> {};
+// Axes of a reduction: all of them where configs hold null.
+template <>
+struct FieldType<ops::Axes> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return FieldType<Ints>::name() + " or null"; }
+  static bool read(const Json& found, ops::Axes& v);
+  static Json write(const ops::Axes& v);
+};
 
 template <>
 struct FieldType<Json> {
@@ -126,22 +136,47 @@ struct FieldType<ObjectArg<T>> {
 
 // References to options whose configs have a special form.
 
-// A string for which configs may hold null, which options hold as `null`.
+// A value for which configs may hold null, which options hold as `null`.
+template <typename T>
 struct NullAs {
-  std::string& text;
-  std::string_view null;
+  T& value;
+  std::type_identity_t<T> null = {};
+  bool written = true;  // as null
+  bool refused = false;
 };
-template <>
-struct FieldType<NullAs> {
+template <typename T, typename... Rest>
+NullAs(T&, Rest...) -> NullAs<T>;
+template <std::derived_from<std::string> T, typename... Rest>
+NullAs(T&, Rest...) -> NullAs<std::string>;
+template <std::derived_from<Ints> T, typename... Rest>
+NullAs(T&, Rest...) -> NullAs<Ints>;
+template <typename T>
+struct FieldType<NullAs<T>> {
   static constexpr bool kTakesNull = true;
-  static std::string name() { return "string or null"; }
-  static bool read(const Json& found, const NullAs& v) {
-    if (!found.is_null() && !found.is_string()) return false;
-    v.text = found.is_null() ? std::string(v.null) : found.get<std::string>();
-    return true;
+  static std::string name() { return FieldType<T>::name() + " or null"; }
+  static bool read(const Json& found, const NullAs<T>& v) {
+    if (!found.is_null()) return FieldType<T>::read(found, v.value);
+    v.value = v.null;
+    return !v.refused;
   }
-  static Json write(const NullAs& v) { return v.text == v.null ? Json(nullptr) : Json(v.text); }
+  static Json write(const NullAs<T>& v) {
+    if (v.written && v.value == v.null) return nullptr;
+    if constexpr (std::same_as<T, Ints> || std::same_as<T, std::vector<double>>) {
+      if (v.value.size() == 1) return v.value[0];
+    }
+    return FieldType<T>::write(v.value);
+  }
 };
+// The same for a number or text for which only files that others write hold null.
+template <typename T>
+NullAs<T> null_read_as(T& value, std::type_identity_t<T> null) {
+  return {value, std::move(null), false};
+}
+// One that Keras does not look at unless it is `used`.
+template <typename T>
+NullAs<T> null_unless(bool used, T& value) {
+  return {value, value, false, used};
+}
 
 // Integers that are written as a number where there is only one.
 struct OneOrMany {
@@ -153,38 +188,6 @@ struct FieldType<OneOrMany> {
   static std::string name() { return FieldType<Ints>::name(); }
   static bool read(const Json& found, const OneOrMany& v) { return FieldType<Ints>::read(found, v.values); }
   static Json write(const OneOrMany& v) { return v.values.size() == 1 ? Json(v.values[0]) : Json(v.values); }
-};
-
-// The same; none are all axes, and null in configs.
-struct AxesOrNull {
-  Ints& axes;
-};
-template <>
-struct FieldType<AxesOrNull> {
-  static constexpr bool kTakesNull = true;
-  static std::string name() { return FieldType<Ints>::name() + " or null"; }
-  static bool read(const Json& found, const AxesOrNull& v) {
-    v.axes.clear();
-    return found.is_null() || FieldType<Ints>::read(found, v.axes);
-  }
-  static Json write(const AxesOrNull& v) {
-    return v.axes.empty() ? Json(nullptr) : FieldType<OneOrMany>::write({v.axes});
-  }
-};
-
-// A number whose null is as good as 0.
-struct ZeroOrNull {
-  double& value;
-};
-template <>
-struct FieldType<ZeroOrNull> {
-  static constexpr bool kTakesNull = true;
-  static std::string name() { return "number or null"; }
-  static bool read(const Json& found, const ZeroOrNull& v) {
-    v.value = 0;
-    return found.is_null() || FieldType<double>::read(found, v.value);
-  }
-  static Json write(const ZeroOrNull& v) { return v.value; }
 };
 
 // One axis, which configs may hold as a list of one.
@@ -202,24 +205,6 @@ struct FieldType<OneAxis> {
     return true;
   }
   static Json write(const OneAxis& v) { return v.axis; }
-};
-
-// A list of numbers that options hold as empty where configs have null.
-struct NumbersOrNull {
-  std::vector<double>& values;
-};
-template <>
-struct FieldType<NumbersOrNull> {
-  static constexpr bool kTakesNull = true;
-  static std::string name() { return "number, list of numbers or null"; }
-  static bool read(const Json& found, const NumbersOrNull& v) {
-    v.values.clear();
-    return found.is_null() || FieldType<std::vector<double>>::read(found, v.values);
-  }
-  static Json write(const NumbersOrNull& v) {
-    if (v.values.empty()) return nullptr;
-    return v.values.size() == 1 ? Json(v.values[0]) : Json(v.values);
-  }
 };
 
 // A number that is written as an integer where it is whole, like numbers of steps.
@@ -263,8 +248,7 @@ struct FieldType<WholeNumbersIfPossible> {
 template <typename T>
 using FieldTypeOf = FieldType<std::remove_cvref_t<T>>;
 
-// Reads a config. Keys that fields() does not list are rejected by finish(). A null leaves the default where the type
-// has no null, except that of an axis, for which Keras takes all.
+// Reads a config. Keys that fields() does not list are rejected by finish().
 class FieldReader {
  public:
   // Throws InvalidArgument when `config` is not a JSON object (null counts as an empty one).
@@ -274,12 +258,12 @@ class FieldReader {
   void operator()(const char* key, T&& v, Field kind = Field::kOptional) {
     using Type = FieldTypeOf<T>;
     const Json* found = take(key);
-    if (!found || (found->is_null() && !Type::kTakesNull)) {
-      if (found && std::string_view(key) == "axis") fail(key, Type::name());
-      if (kind == Field::kRequired && !renamed_.contains(key)) missing(key);
-      return;
+    const bool null = found && found->is_null() && !Type::kTakesNull;
+    if (kind == Field::kRequired && (!found || null)) {
+      if (!renamed_.contains(key)) missing(key);
+    } else if (found && (null || !Type::read(*found, v))) {
+      fail(key, Type::name());
     }
-    if (!Type::read(*found, v)) fail(key, Type::name());
   }
   // A keyword of an older Keras for the one named `now`, which is listed after it.
   template <typename T>

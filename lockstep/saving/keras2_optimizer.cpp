@@ -125,10 +125,8 @@ bool is_null(const Json& config, const char* key) { return config.value(key, Jso
 }  // namespace
 
 VariablePtr momentum_product(const Optimizer& optimizer) {
-  for (const VariablePtr& variable : optimizer.variables()) {
-    if (variable->path().ends_with("/u_product")) return variable;
-  }
-  return nullptr;
+  const std::vector<VariablePtr> found = optimizer.attribute_variables();
+  return found.empty() ? nullptr : found.front();
 }
 
 std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::vector<std::string_view>& names) {

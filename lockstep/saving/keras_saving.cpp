@@ -159,8 +159,9 @@ std::vector<distribute::VariablePtr> optimizer_targets(const optimizers::Optimiz
   if (targets.size() == stored.size() && (optimizer.class_name() != "SGD" || fit_in_order(targets, stored))) {
     return targets;
   }
+  for (const auto& variable : optimizer.attribute_variables()) std::erase(targets, variable);
   std::erase_if(targets, [](const auto& variable) {
-    return variable->path().ends_with("/learning_rate") || variable->path().ends_with("/u_product") ||
+    return variable->path().ends_with("/learning_rate") ||
            (variable->dtype() == DType::kInt32 && variable->shape().rank() == 0);
   });
   if (fit_in_order(targets, stored)) return targets;

@@ -159,8 +159,10 @@ std::vector<SavedObject> saved_objects(ModelImpl& model, LayerAttribute attribut
 
 std::vector<distribute::VariablePtr> saved_variables(const optimizers::Optimizer& optimizer, bool scaled) {
   std::vector<distribute::VariablePtr> variables = optimizer.variables();
-  if (scaled || optimizer.inner_optimizer())
-    std::erase_if(variables, [](const auto& variable) { return variable->path().ends_with("/u_product"); });
+  const optimizers::OptimizerPtr inner = optimizer.inner_optimizer();
+  for (const auto& unknown : inner ? inner->attribute_variables() : optimizer.attribute_variables()) {
+    if (scaled || inner) std::erase(variables, unknown);
+  }
   return variables;
 }
 

@@ -12,8 +12,6 @@ namespace {
 using distribute::VariablePtr;
 using Variables = std::vector<VariablePtr>;
 
-constexpr std::string_view kProduct = "/u_product";
-
 class OptimizerNode final : public TrackedNode {
  public:
   explicit OptimizerNode(optimizers::OptimizerPtr optimizer) : optimizer_(std::move(optimizer)) {
@@ -37,9 +35,7 @@ class OptimizerNode final : public TrackedNode {
     if (auto rate = learning_rate(own)) all.emplace_back("_learning_rate", rate);
     for (const OptimizerSlots& of_kind : slots_of(*optimizer_))
       all.emplace_back(of_kind.kind->attribute, list(of_kind.kind->attribute, of_kind.slots));
-    for (const auto& variable : optimizer_->variables()) {
-      if (variable->path().ends_with(kProduct)) all.emplace_back("_u_product", variable);
-    }
+    for (const auto& variable : product()) all.emplace_back("_u_product", variable);
     if (!several_.empty()) all.emplace_back("_inner_optimizers", several());
     if (!inner_) return all;
     all.emplace_back("inner_optimizer", inner_);
@@ -69,9 +65,7 @@ class OptimizerNode final : public TrackedNode {
     for (const OptimizerSlots& of_kind : slots_of(*optimizer_)) {
       if (of_kind.kind->attribute == "_momentums") all.emplace_back("momentums", list("momentums", of_kind.slots));
     }
-    for (const auto& variable : optimizer_->variables()) {
-      if (variable->path().ends_with(kProduct)) all.emplace_back("momentum_cache", variable);
-    }
+    for (const auto& variable : product()) all.emplace_back("momentum_cache", variable);
     return all;
   }
   bool hides(const formats::CheckpointNode& saved, std::string_view name) const override {
@@ -128,13 +122,15 @@ class OptimizerNode final : public TrackedNode {
       const Variables own = each->variables();
       inner.insert(inner.end(), own.begin(), own.end());
     }
+    for (const auto& variable : product()) inner.push_back(variable);
     Variables own;
     for (const auto& variable : optimizer_->variables()) {
-      if (variable->path().ends_with(kProduct)) continue;
       if (std::find(inner.begin(), inner.end(), variable) == inner.end()) own.push_back(variable);
     }
     return own;
   }
+  // Nadam's.
+  Variables product() const { return optimizer_->attribute_variables(); }
   Tracked several() const {
     Children each;
     for (std::size_t i = 0; i < several_.size(); ++i) each.emplace_back(std::to_string(i), several_[i]);

@@ -11,6 +11,7 @@ import answers
 import lockstep_tool as tool
 import train_table as table
 
+M = keras.metrics
 ROWS = 29  # with batch 8: three whole batches and one of five
 
 
@@ -265,10 +266,12 @@ def test_lockstep_continues(optimizer, extension, tmp_path, request):
 
 
 METRICS = ["accuracy", "mse", "mae", "AUC", "Precision", "Recall", "binary_accuracy", "RootMeanSquaredError", "cosine_similarity",
-           "BinaryCrossentropy", "TruePositives", "hinge", "mape", "msle", "F1Score", "r2_score", "top_k_categorical_accuracy"]
+           "BinaryCrossentropy", "TruePositives", "hinge", "mape", "msle", "F1Score", "r2_score", "top_k_categorical_accuracy",
+           M.CategoricalCrossentropy(axis=None, name="all", label_smoothing=None),
+           M.PearsonCorrelation(axis=None), M.PearsonCorrelation(axis=[1, 0], name="axes"), M.ConcordanceCorrelation(axis=None)]
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: getattr(metric, "name", metric))
 def test_metric(metric, tmp_path, request):
     rng = tool.generator(request.node.name)
     model = table.dense_model("softmax" if metric in ("F1Score", "top_k_categorical_accuracy") else "sigmoid")

@@ -74,6 +74,11 @@ LOSSES = {  # name -> (loss, activation of the last layer, kind of targets, metr
     "categorical-focal": ("categorical_focal_crossentropy", "softmax", "onehot", None),
     "tversky": (lambda: X.Tversky(alpha=0.3, beta=0.6), "sigmoid", "binary", None),
     "unreduced": (lambda: X.MeanSquaredError(reduction="none"), None, "real", ["mae"]),
+    "bce-all-axes": (lambda: X.BinaryCrossentropy(axis=None, label_smoothing=None), "sigmoid", "binary", None),
+    "cce-all-axes": (lambda: X.CategoricalCrossentropy(axis=None), "softmax", "onehot", None),  # the last, of logits
+    "cce-axes": (lambda: X.CategoricalCrossentropy(axis=[0, 1]), "softplus", "onehot", None),
+    "focal-all-axes": (lambda: X.CategoricalFocalCrossentropy(axis=None, from_logits=True), None, "onehot", None),
+    "binary-focal-all-axes": (lambda: X.BinaryFocalCrossentropy(axis=None, alpha=None), "sigmoid", "binary", None),
     "ignore-class": (lambda: X.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1), None, "class", None),
 }
 

@@ -34,7 +34,7 @@ template <typename V>
 void fields(V& v, MaxNormOptions& o) {
   v.renamed("m", "max_value", o.max_value);
   v("max_value", keras::WholeIfPossible{o.max_value});
-  v("axis", keras::AxesOrNull{o.axis});
+  v("axis", keras::NullAs{o.axis});
   v.dropped("name");
 }
 
@@ -49,7 +49,7 @@ void fields(V& v, MinMaxNormOptions& o) {
   v("min_value", o.min_value);
   v("max_value", o.max_value);
   v("rate", o.rate);
-  v("axis", keras::AxesOrNull{o.axis});
+  v("axis", keras::NullAs{o.axis});
   v.dropped("name");
 }
 
@@ -58,7 +58,7 @@ struct UnitNormOptions {
 };
 template <typename V>
 void fields(V& v, UnitNormOptions& o) {
-  v("axis", keras::AxesOrNull{o.axis});
+  v("axis", keras::NullAs{o.axis});
   v.dropped("name");
 }
 

@@ -176,7 +176,7 @@ class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions>, publi
   static constexpr const char* kClass = "Softmax";
   template <typename V>
   static void fields(V& v, SoftmaxOptions& o) {
-    v("axis", AxesOrNull{o.axis});
+    v("axis", NullAs{o.axis});
   }
   explicit SoftmaxLayer(SoftmaxOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
   bool supports_masking() const override { return true; }

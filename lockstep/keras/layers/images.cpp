@@ -159,7 +159,7 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
     v("crop_to_aspect_ratio", o.crop_to_aspect_ratio);
     v("pad_to_aspect_ratio", o.pad_to_aspect_ratio);
     v("fill_mode", o.fill_mode);
-    v("fill_value", o.fill_value);
+    v("fill_value", null_unless(o.pad_to_aspect_ratio, o.fill_value));
     v("antialias", o.antialias);
     v("data_format", o.data_format);
   }

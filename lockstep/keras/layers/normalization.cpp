@@ -75,7 +75,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     v("synchronized", o.synchronized);
     v("renorm", o.renorm);
     v("renorm_clipping", o.renorm_clipping);
-    v("renorm_momentum", o.renorm_momentum);
+    v("renorm_momentum", null_unless(o.renorm, o.renorm_momentum));
   }
   explicit BatchNormalizationLayer(BatchNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
     if (options_.renorm) read_clipping();
@@ -313,9 +313,7 @@ class LayerNormalizationLayer : public ConfiguredLayer<LayerNormalizationLayer, 
   template <typename V>
   static void fields(V& v, LayerNormalizationOptions& o) {
     v("axis", o.axis);
-    std::optional<double> epsilon = o.epsilon;
-    v("epsilon", epsilon);
-    o.epsilon = epsilon.value_or(backend::epsilon());
+    v("epsilon", null_read_as(o.epsilon, backend::epsilon()));
     v("center", o.center);
     v("scale", o.scale);
     v("rms_scaling", o.rms_scaling);
@@ -512,9 +510,7 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
   template <typename V>
   static void fields(V& v, RMSNormalizationOptions& o) {
     v("axis", o.axis);
-    std::optional<double> epsilon = o.epsilon;
-    v("epsilon", epsilon);
-    o.epsilon = epsilon.value_or(backend::epsilon());
+    v("epsilon", null_read_as(o.epsilon, backend::epsilon()));
   }
   explicit RMSNormalizationLayer(RMSNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
     std::sort(options_.axis.begin(), options_.axis.end());

@@ -265,8 +265,8 @@ class ActivityRegularizationLayer : public ConfiguredLayer<ActivityRegularizatio
   static constexpr const char* kClass = "ActivityRegularization";
   template <typename V>
   static void fields(V& v, ActivityRegularizationOptions& o) {
-    v("l1", o.l1);
-    v("l2", o.l2);
+    v("l1", null_read_as(o.l1, 0));
+    v("l2", null_read_as(o.l2, 0));
   }
   explicit ActivityRegularizationLayer(ActivityRegularizationOptions options)
       : ConfiguredLayer(options, Layer::Options{.activity_regularizer = regularizers::L1L2(options.l1, options.l2)}) {

@@ -40,6 +40,11 @@ void check_same_shape(const char* who, const Tensor& y, const Tensor& p) {
   }
 }
 
+Tensor softmax_over(const Tensor& x, const ops::Axes& axes) {
+  if (axes && axes->size() == 1) return ops::softmax(x, static_cast<int>(axes->front()));
+  return ops::exp(x - ops::reduce_logsumexp(x, axes, true));
+}
+
 }  // namespace
 
 Tensor mean_squared_error(const Tensor& y_true, const Tensor& y_pred) {
@@ -63,10 +68,9 @@ Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred
   return mean_last(ops::square(log_of(p) - log_of(y)));
 }
 
-Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, int axis) {
+Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, const ops::Axes& axis) {
   const auto [y, p] = operands(y_true, y_pred);
-  return -ops::reduce_sum(ops::l2_normalize(y, ops::Ints{axis}) * ops::l2_normalize(p, ops::Ints{axis}),
-                          ops::Ints{axis});
+  return -ops::reduce_sum(ops::l2_normalize(y, axis) * ops::l2_normalize(p, axis), axis);
 }
 
 Tensor huber(const Tensor& y_true, const Tensor& y_pred, double delta) {
@@ -118,15 +122,15 @@ Tensor elementwise_binary_crossentropy(const Tensor& y, const Tensor& y_pred, bo
 }
 
 Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits, double label_smoothing,
-                           int axis) {
+                           const ops::Axes& axis) {
   auto [y, p] = operands(y_true, y_pred);
   check_same_shape("binary_crossentropy", y, p);
   if (label_smoothing != 0) y = y * (1.0 - label_smoothing) + 0.5 * label_smoothing;
-  return ops::reduce_mean(elementwise_binary_crossentropy(y, p, from_logits), ops::Ints{axis});
+  return ops::reduce_mean(elementwise_binary_crossentropy(y, p, from_logits), axis);
 }
 
 Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool apply_class_balancing, double alpha,
-                                 double gamma, bool from_logits, double label_smoothing, int axis) {
+                                 double gamma, bool from_logits, double label_smoothing, const ops::Axes& axis) {
   auto [y, p] = operands(y_true, y_pred);
   check_same_shape("binary_focal_crossentropy", y, p);
   if (label_smoothing != 0) y = y * (1.0 - label_smoothing) + 0.5 * label_smoothing;
@@ -134,11 +138,11 @@ Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, boo
   const Tensor of_truth = y * p + (1.0 - y) * (1.0 - p);
   Tensor focal = ops::pow(1.0 - of_truth, gamma) * elementwise_binary_crossentropy(y, p, false);
   if (apply_class_balancing) focal = (y * alpha + (1.0 - y) * (1.0 - alpha)) * focal;
-  return ops::reduce_mean(focal, ops::Ints{axis});
+  return ops::reduce_mean(focal, axis);
 }
 
 Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits, double label_smoothing,
-                                int axis) {
+                                const ops::Axes& axis) {
   Tensor y = ops::cast(y_true, y_pred.dtype());
   if (y.rank() != y_pred.rank() || !y.shape().compatible_with(y_pred.shape())) {
     throw_invalid_argument(
@@ -151,25 +155,32 @@ Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool
     y = y * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(y_pred.dim(-1));
   }
   const Tensor logits = y_pred.logits().defined() ? y_pred.logits() : from_logits ? y_pred : Tensor();
-  const bool last = axis == -1 || axis == y_pred.rank() - 1;
-  if (logits.defined() && last && logits.rank() == 2) return ops::softmax_cross_entropy_with_logits(logits, y);
-  if (logits.defined()) return -ops::reduce_sum(y * ops::log_softmax(logits, axis), ops::Ints{axis});
-  const Tensor p = clip_probability(y_pred / ops::reduce_sum(y_pred, ops::Ints{axis}, true));
-  return -ops::reduce_sum(y * ops::log(p), ops::Ints{axis});
+  if (logits.defined()) {
+    if (axis && axis->size() != 1) {
+      throw_invalid_argument(fmt::format(
+          "categorical_crossentropy: axis has {} numbers, expected one: y_pred is of logits", axis->size()));
+    }
+    const auto place = static_cast<int>(axis ? axis->front() : -1);  // TensorFlow takes no axis for the last one
+    const bool last = place == -1 || place == y_pred.rank() - 1;
+    if (last && logits.rank() == 2) return ops::softmax_cross_entropy_with_logits(logits, y);
+    return -ops::reduce_sum(y * ops::log_softmax(logits, place), ops::Ints{place});
+  }
+  const Tensor p = clip_probability(y_pred / ops::reduce_sum(y_pred, axis, true));
+  return -ops::reduce_sum(y * ops::log(p), axis);
 }
 
 Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, const ClassFactors& alpha,
-                                      double gamma, bool from_logits, double label_smoothing, int axis) {
+                                      double gamma, bool from_logits, double label_smoothing, const ops::Axes& axis) {
   Tensor y = ops::cast(y_true, y_pred.dtype());
   check_same_shape("categorical_focal_crossentropy", y, y_pred);
   if (label_smoothing != 0) {
     y = y * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(y_pred.dim(-1));
   }
-  const Tensor probabilities = from_logits ? ops::softmax(y_pred, axis) : y_pred;
-  const Tensor p = clip_probability(probabilities / ops::reduce_sum(probabilities, ops::Ints{axis}, true));
+  const Tensor probabilities = from_logits ? softmax_over(y_pred, axis) : y_pred;
+  const Tensor p = clip_probability(probabilities / ops::reduce_sum(probabilities, axis, true));
   const Tensor factors = alpha.values.size() == 1 ? Tensor::scalar(alpha.values[0]) : Tensor::from_vector(alpha.values);
   const Tensor focal = ops::pow(1.0 - p, gamma) * ops::cast(factors, p.dtype()) * (-y * ops::log(p));
-  return ops::reduce_sum(focal, ops::Ints{axis});
+  return ops::reduce_sum(focal, axis);
 }
 
 Tensor categorical_generalized_cross_entropy(const Tensor& y_true, const Tensor& y_pred, double q) {

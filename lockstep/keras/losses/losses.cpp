@@ -41,20 +41,20 @@ Field forgotten(const T& value, const T& otherwise) {
 void own_fields(auto&, LossOptions&) {}
 void own_fields(auto& v, BinaryCrossentropyOptions& o) {
   v("from_logits", o.from_logits);
-  v("label_smoothing", o.label_smoothing);
+  v("label_smoothing", keras::null_read_as(o.label_smoothing, 0));
   v("axis", o.axis);
 }
 void own_fields(auto& v, BinaryFocalCrossentropyOptions& o) {
   v("from_logits", o.from_logits);
-  v("label_smoothing", o.label_smoothing);
+  v("label_smoothing", keras::null_read_as(o.label_smoothing, 0));
   v("axis", o.axis);
   v("apply_class_balancing", o.apply_class_balancing);
-  v("alpha", o.alpha);
+  v("alpha", keras::null_unless(o.apply_class_balancing, o.alpha));
   v("gamma", o.gamma);
 }
 void own_fields(auto& v, CategoricalFocalCrossentropyOptions& o) {
   v("from_logits", o.from_logits);
-  v("label_smoothing", o.label_smoothing);
+  v("label_smoothing", keras::null_read_as(o.label_smoothing, 0));
   v("axis", o.axis);
   v("alpha", o.alpha);
   v("gamma", o.gamma);
@@ -71,7 +71,7 @@ void own_fields(auto& v, CircleOptions& o) {
   v("remove_diagonal", o.remove_diagonal);
 }
 void own_fields(auto& v, CosineSimilarityOptions& o) {
-  v("axis", o.axis, forgotten(o.axis, CosineSimilarityOptions().axis));
+  v("axis", o.axis, forgotten<std::optional<keras::Ints>>(o.axis, CosineSimilarityOptions().axis));
 }
 void own_fields(auto& v, DiceOptions& o) { v("axis", o.axis); }
 void own_fields(auto& v, HuberOptions& o) { v("delta", o.delta, forgotten(o.delta, HuberOptions().delta)); }
@@ -94,12 +94,11 @@ using MaskFunction = std::function<Tensor(const Tensor& y_true, const Tensor& y_
 using RowRule = std::function<bool(int rank)>;
 
 // Whether what goes over these axes of y_pred, or over all, goes over the rows of the batch.
-RowRule over_axes(const std::optional<std::vector<std::int64_t>>& axes) {
+RowRule over_axes(const ops::Axes& axes) {
   return [axes](int rank) {
     return !axes || std::any_of(axes->begin(), axes->end(), [rank](std::int64_t a) { return a == 0 || a == -rank; });
   };
 }
-RowRule over_axis(std::int64_t axis) { return over_axes(std::vector<std::int64_t>{axis}); }
 
 // A loss is a function of (y_true, y_pred), the rows that it goes over, and the fields of its config other than name
 // and reduction.
@@ -149,7 +148,7 @@ std::string name_or(const std::string& given, const char* otherwise) { return gi
 LossPtr plain(const char* class_name, const char* name, const LossOptions& options,
               Tensor (*function)(const Tensor&, const Tensor&)) {
   return std::make_shared<FunctionLoss>(class_name, name_or(options.name, name), options.reduction, function,
-                                        over_axis(-1));
+                                        over_axes(-1));
 }
 
 // Every value but those of one class, in the shape of the values.
@@ -184,14 +183,14 @@ LossPtr Poisson(LossOptions o) { return plain("Poisson", "poisson", o, poisson);
 LossPtr CosineSimilarity(CosineSimilarityOptions o) {
   return std::make_shared<FunctionLoss>(
       "CosineSimilarity", name_or(o.name, "cosine_similarity"), o.reduction,
-      [axis = o.axis](const Tensor& y, const Tensor& p) { return cosine_similarity(y, p, axis); }, over_axis(o.axis),
+      [axis = o.axis](const Tensor& y, const Tensor& p) { return cosine_similarity(y, p, axis); }, over_axes(o.axis),
       own_config(o));
 }
 
 LossPtr Huber(HuberOptions o) {
   return std::make_shared<FunctionLoss>(
       "Huber", name_or(o.name, "huber_loss"), o.reduction,
-      [delta = o.delta](const Tensor& y, const Tensor& p) { return huber(y, p, delta); }, over_axis(-1), own_config(o));
+      [delta = o.delta](const Tensor& y, const Tensor& p) { return huber(y, p, delta); }, over_axes(-1), own_config(o));
 }
 
 LossPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {
@@ -199,7 +198,7 @@ LossPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {
     return binary_crossentropy(y, p, o.from_logits, o.label_smoothing, o.axis);
   };
   return std::make_shared<FunctionLoss>("BinaryCrossentropy", name_or(o.name, "binary_crossentropy"), o.reduction,
-                                        function, over_axis(o.axis), own_config(o));
+                                        function, over_axes(o.axis), own_config(o));
 }
 
 LossPtr BinaryFocalCrossentropy(BinaryFocalCrossentropyOptions o) {
@@ -208,7 +207,7 @@ LossPtr BinaryFocalCrossentropy(BinaryFocalCrossentropyOptions o) {
                                      o.axis);
   };
   return std::make_shared<FunctionLoss>("BinaryFocalCrossentropy", name_or(o.name, "binary_focal_crossentropy"),
-                                        o.reduction, function, over_axis(o.axis), own_config(o));
+                                        o.reduction, function, over_axes(o.axis), own_config(o));
 }
 
 LossPtr CategoricalCrossentropy(CategoricalCrossentropyOptions o) {
@@ -216,7 +215,7 @@ LossPtr CategoricalCrossentropy(CategoricalCrossentropyOptions o) {
     return categorical_crossentropy(y, p, o.from_logits, o.label_smoothing, o.axis);
   };
   return std::make_shared<FunctionLoss>("CategoricalCrossentropy", name_or(o.name, "categorical_crossentropy"),
-                                        o.reduction, function, over_axis(o.axis), own_config(o));
+                                        o.reduction, function, over_axes(o.axis), own_config(o));
 }
 
 LossPtr CategoricalFocalCrossentropy(CategoricalFocalCrossentropyOptions o) {
@@ -225,14 +224,14 @@ LossPtr CategoricalFocalCrossentropy(CategoricalFocalCrossentropyOptions o) {
   };
   return std::make_shared<FunctionLoss>("CategoricalFocalCrossentropy",
                                         name_or(o.name, "categorical_focal_crossentropy"), o.reduction, function,
-                                        over_axis(o.axis), own_config(o));
+                                        over_axes(o.axis), own_config(o));
 }
 
 LossPtr CategoricalGeneralizedCrossEntropy(CategoricalGeneralizedCrossEntropyOptions o) {
   return std::make_shared<FunctionLoss>(
       "CategoricalGeneralizedCrossEntropy", name_or(o.name, "categorical_generalized_cross_entropy"), o.reduction,
       [q = o.q](const Tensor& y, const Tensor& p) { return categorical_generalized_cross_entropy(y, p, q); },
-      over_axis(-1), own_config(o));
+      over_axes(-1), own_config(o));
 }
 
 LossPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
@@ -242,7 +241,7 @@ LossPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
   // Keras 3.15 does not write the axis.
   return std::make_shared<FunctionLoss>(
       "SparseCategoricalCrossentropy", name_or(o.name, "sparse_categorical_crossentropy"), o.reduction, function,
-      over_axis(o.axis), own_config(o), o.ignore_class ? mask_of_class(*o.ignore_class) : MaskFunction());
+      over_axes(o.axis), own_config(o), o.ignore_class ? mask_of_class(*o.ignore_class) : MaskFunction());
 }
 
 LossPtr Dice(DiceOptions o) {

@@ -1,7 +1,7 @@
 // keras.losses: the losses themselves, and the functions that give per-sample values.
 //
 // Options carry Keras's keyword names and defaults. y_true and y_pred are (batch, …); the average is
-// over the last axis unless `axis` is set. Probabilities are clipped to [1e-7, 1 - 1e-7].
+// over the last axis unless `axis` is set (None: over all). Probabilities are clipped to [1e-7, 1 - 1e-7].
 #pragma once
 
 #include <initializer_list>
@@ -11,6 +11,7 @@
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/losses/loss.h"
 #include "lockstep/keras/optional_list.h"
+#include "lockstep/tensor/axes.h"
 
 namespace lockstep::losses {
 
@@ -31,7 +32,7 @@ struct LossOptions {
 struct BinaryCrossentropyOptions {
   bool from_logits = false;
   double label_smoothing = 0.0;
-  int axis = -1;
+  ops::Axes axis = -1;
   LOCKSTEP_REDUCTION;
   std::string name = {};
 };
@@ -49,7 +50,7 @@ struct BinaryFocalCrossentropyOptions {
   double gamma = 2.0;
   bool from_logits = false;
   double label_smoothing = 0.0;
-  int axis = -1;
+  ops::Axes axis = -1;
   LOCKSTEP_REDUCTION;
   std::string name = {};
 };
@@ -65,7 +66,7 @@ struct CategoricalFocalCrossentropyOptions {
   double gamma = 2.0;
   bool from_logits = false;
   double label_smoothing = 0.0;
-  int axis = -1;
+  ops::Axes axis = -1;
   LOCKSTEP_REDUCTION;
   std::string name = {};
 };
@@ -75,7 +76,7 @@ struct HuberOptions {
   std::string name = {};
 };
 struct CosineSimilarityOptions {
-  int axis = -1;
+  ops::Axes axis = -1;
   LOCKSTEP_REDUCTION;
   std::string name = {};
 };
@@ -131,7 +132,7 @@ Tensor mean_squared_error(const Tensor& y_true, const Tensor& y_pred);
 Tensor mean_absolute_error(const Tensor& y_true, const Tensor& y_pred);
 Tensor mean_absolute_percentage_error(const Tensor& y_true, const Tensor& y_pred);
 Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred);
-Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, int axis);
+Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, const ops::Axes& axis);
 Tensor huber(const Tensor& y_true, const Tensor& y_pred, double delta);
 Tensor log_cosh(const Tensor& y_true, const Tensor& y_pred);
 Tensor hinge(const Tensor& y_true, const Tensor& y_pred);
@@ -143,18 +144,18 @@ Tensor poisson(const Tensor& y_true, const Tensor& y_pred);
 // softmax.
 Tensor elementwise_binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false);
 Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits, double label_smoothing = 0.0,
-                           int axis = -1);
+                           const ops::Axes& axis = -1);
 Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool apply_class_balancing,
                                  double alpha = 0.25, double gamma = 2.0, bool from_logits = false,
-                                 double label_smoothing = 0.0, int axis = -1);
+                                 double label_smoothing = 0.0, const ops::Axes& axis = -1);
 Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits,
-                                double label_smoothing = 0.0, int axis = -1);
+                                double label_smoothing = 0.0, const ops::Axes& axis = -1);
 // The keyword arguments of the functions above.
 struct CrossentropyKeywords {
   FieldNamesOnly names_only = {};
   bool from_logits = false;
   double label_smoothing = 0.0;
-  int axis = -1;
+  ops::Axes axis = -1;
 };
 inline Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyKeywords& o) {
   return binary_crossentropy(y_true, y_pred, o.from_logits, o.label_smoothing, o.axis);
@@ -164,7 +165,7 @@ inline Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
 }
 Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, const ClassFactors& alpha,
                                       double gamma = 2.0, bool from_logits = false, double label_smoothing = 0.0,
-                                      int axis = -1);
+                                      const ops::Axes& axis = -1);
 Tensor categorical_generalized_cross_entropy(const Tensor& y_true, const Tensor& y_pred, double q);
 // Labels are integers (any dtype); entries equal to ignore_class give 0.
 Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits,

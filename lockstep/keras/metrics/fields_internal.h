@@ -8,7 +8,6 @@ namespace lockstep::metrics {
 
 using keras::Field;
 using keras::NullAs;
-using keras::NumbersOrNull;
 
 // Arguments of the constructor and options in one struct, for configs.
 struct IoUConfig {
@@ -74,13 +73,13 @@ void own_fields(V& v, AxisOptions& o) {
 template <typename V>
 void own_fields(V& v, BinaryCrossentropyOptions& o) {
   v("from_logits", o.from_logits);
-  v("label_smoothing", o.label_smoothing);
+  v("label_smoothing", keras::null_read_as(o.label_smoothing, 0));
 }
 
 template <typename V>
 void own_fields(V& v, CategoricalCrossentropyOptions& o) {
   v("from_logits", o.from_logits);
-  v("label_smoothing", o.label_smoothing);
+  v("label_smoothing", keras::null_read_as(o.label_smoothing, 0));
   v("axis", o.axis);
 }
 
@@ -93,12 +92,12 @@ void own_fields(V& v, SparseCategoricalCrossentropyOptions& o) {
 
 template <typename V>
 void own_fields(V& v, ThresholdOptions& o) {
-  v("thresholds", NumbersOrNull{o.thresholds});
+  v("thresholds", NullAs{o.thresholds});
 }
 
 template <typename V>
 void own_fields(V& v, PrecisionOptions& o) {
-  v("thresholds", NumbersOrNull{o.thresholds});
+  v("thresholds", NullAs{o.thresholds});
   v("top_k", o.top_k);
   v("class_id", o.class_id);
 }
@@ -110,9 +109,9 @@ void own_fields(V& v, AUCOptions& o) {
   v("summation_method", o.summation_method);
   v("multi_label", o.multi_label);
   v("num_labels", o.num_labels);
-  v("label_weights", NumbersOrNull{o.label_weights});
+  v("label_weights", NullAs{o.label_weights});
   v("from_logits", o.from_logits);
-  v("thresholds", NumbersOrNull{o.thresholds}, o.thresholds.empty() ? Field::kUnwritten : Field::kOptional);
+  v("thresholds", NullAs{o.thresholds}, o.thresholds.empty() ? Field::kUnwritten : Field::kOptional);
 }
 
 template <typename V>

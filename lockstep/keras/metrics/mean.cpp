@@ -242,7 +242,7 @@ MetricPtr CosineSimilarity(AxisOptions o) {
   };
   // Keras 3 leaves the axis out, which changes the metric that it loads.
   Json written = Json::object();
-  if (o.axis != -1) written["axis"] = o.axis;
+  if (!o.axis || *o.axis != keras::Ints{-1}) written = keras::with_own_fields({}, o);
   return std::make_shared<MeanOf>("CosineSimilarity", or_else(o.name, "cosine_similarity"), o.dtype,
                                   of_values(function), Metric::Direction::kUp, std::move(written));
 }

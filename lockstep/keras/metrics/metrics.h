@@ -6,6 +6,7 @@
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/metrics/metric.h"
+#include "lockstep/tensor/axes.h"
 
 namespace lockstep::metrics {
 
@@ -68,7 +69,7 @@ MetricPtr CategoricalHinge(MetricOptions options = {});
 struct AxisOptions {
   std::string name = {};
   std::string dtype = {};
-  int axis = -1;
+  ops::Axes axis = -1;
 };
 MetricPtr CosineSimilarity(AxisOptions options = {});  // the loss's value with the opposite sign
 MetricPtr PearsonCorrelation(AxisOptions options = {});
@@ -85,7 +86,7 @@ struct CategoricalCrossentropyOptions {
   std::string dtype = {};
   bool from_logits = false;
   double label_smoothing = 0;
-  int axis = -1;
+  ops::Axes axis = -1;
 };
 MetricPtr CategoricalCrossentropy(CategoricalCrossentropyOptions options = {});
 struct SparseCategoricalCrossentropyOptions {
@@ -173,7 +174,7 @@ struct IoUOptions {
   std::optional<std::int64_t> ignore_class = std::nullopt;
   bool sparse_y_true = true;
   bool sparse_y_pred = true;
-  int axis = -1;
+  std::optional<int> axis = -1;
 };
 MetricPtr IoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids, IoUOptions options = {});
 inline MetricPtr IoU(const IoUOptions& o) { return IoU(o.num_classes, o.target_class_ids, o); }
@@ -187,7 +188,7 @@ struct OneHotIoUOptions {
   std::string dtype = {};
   std::optional<std::int64_t> ignore_class = std::nullopt;
   bool sparse_y_pred = false;
-  int axis = -1;
+  std::optional<int> axis = -1;
 };
 MetricPtr OneHotIoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids,
                     OneHotIoUOptions options = {});

@@ -1,6 +1,7 @@
 // FBetaScore, IoU, R2Score and correlations.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -141,8 +142,8 @@ class IoUMetric : public Metric {
     if (threshold_) {
       for (float& value : p.values) value = value >= static_cast<float>(*threshold_) ? 1.0f : 0.0f;
     }
-    if (!options_.sparse_y_true) y = argmax_last(move_to_end(y, options_.axis));
-    if (!options_.sparse_y_pred) p = argmax_last(move_to_end(p, options_.axis));
+    if (!options_.sparse_y_true) y = classes_of(y);
+    if (!options_.sparse_y_pred) p = classes_of(p);
     if (y.size() != p.size()) {
       throw_invalid_argument(fmt::format("{}: y_true of shape {} does not fit y_pred of shape {}", class_name_,
                                          y.shape.to_string(), p.shape.to_string()));
@@ -192,6 +193,11 @@ class IoUMetric : public Metric {
   }
 
  private:
+  HostArray classes_of(const HostArray& scores) const {
+    if (!options_.axis)
+      throw_invalid_argument(fmt::format("{}: axis is None, expected that of the classes", class_name_));
+    return argmax_last(move_to_end(scores, *options_.axis));
+  }
   // As in Keras, other numbers are left out.
   bool is_class(float value) const { return value >= 0 && value < static_cast<float>(classes_); }
   const char* class_name_;
@@ -281,9 +287,30 @@ class R2Metric : public Metric {
   R2Options options_;
 };
 
+// The axes (all without a value) as one, the last.
+HostArray joined_at_end(HostArray a, const ops::Axes& axes) {
+  std::set<int> places;
+  for (int i = 0; i < a.rank(); ++i) {
+    if (!axes) places.insert(i);
+  }
+  for (const std::int64_t axis : axes.value_or(ops::Ints{}))
+    places.insert(static_cast<int>(axis < 0 ? axis + a.rank() : axis));
+  int moved = 0;
+  for (const int place : places) a = move_to_end(a, place - moved++);
+  std::vector<std::int64_t> dims = a.shape.dims();
+  std::int64_t width = 1;
+  for (; moved > 0; --moved) {
+    width *= dims.back();
+    dims.pop_back();
+  }
+  dims.push_back(width);
+  a.shape = Shape(dims);
+  return a;
+}
+
 // Each line of the axis of both arrays into one number.
 template <typename Line>
-MeanOf::Function by_line(const char* who, int axis, Line line) {
+MeanOf::Function by_line(const char* who, const ops::Axes& axis, Line line) {
   return [who, axis, line](const Tensor& y_true, const Tensor& y_pred) {
     HostArray y = to_host(y_true), p = to_host(y_pred);
     squeeze_or_expand(y, p);
@@ -291,8 +318,8 @@ MeanOf::Function by_line(const char* who, int axis, Line line) {
       throw_invalid_argument(fmt::format("{}: y_true of shape {} does not fit y_pred of shape {}", who,
                                          y.shape.to_string(), p.shape.to_string()));
     }
-    y = move_to_end(y, axis);
-    p = move_to_end(p, axis);
+    y = joined_at_end(std::move(y), axis);
+    p = joined_at_end(std::move(p), axis);
     const auto width = static_cast<std::size_t>(p.shape[-1]);
     std::vector<std::int64_t> dims = p.shape.dims();
     dims.pop_back();

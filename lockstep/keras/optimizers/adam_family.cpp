@@ -73,6 +73,7 @@ class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
                                    const Variables&) override {
     return std::nullopt;
   }
+  Variables attribute_variables() const override { return product_ ? Variables{product_} : Variables{}; }
 
  private:
   void create_slots() override {

@@ -25,6 +25,7 @@ namespace lockstep::optimizers {
 class BuiltInOptimizer : public Optimizer {
  public:
   Json get_config() const override;
+  Variables attribute_variables() const override { return built_in_->attribute_variables(); }
 
  protected:
   // An optimizer whose name is not counted; `given` is the name that the options have.

@@ -32,7 +32,7 @@ void common_fields(V& v, Options& o) {
   v("global_clipnorm", o.global_clipnorm);
   v("clipvalue", o.clipvalue);
   v("use_ema", o.use_ema);
-  v("ema_momentum", o.ema_momentum);
+  v("ema_momentum", keras::null_unless(o.use_ema, o.ema_momentum));
   v("ema_overwrite_frequency", o.ema_overwrite_frequency);
   v("loss_scale_factor", o.loss_scale_factor);
   v("gradient_accumulation_steps", o.gradient_accumulation_steps);
@@ -130,7 +130,7 @@ void own_fields(V& v, MuonOptions& o) {
   v("ns_steps", o.ns_steps);
   v("nesterov", o.nesterov);
   v("exclude_embeddings", o.exclude_embeddings);
-  v("adam_weight_decay", keras::ZeroOrNull{o.adam_weight_decay});
+  v("adam_weight_decay", keras::null_read_as(o.adam_weight_decay, 0));
   v("rms_rate", o.rms_rate);
 }
 
@@ -174,7 +174,7 @@ namespace lockstep::keras {
 
 template <>
 struct FieldType<optimizers::LearningRate> {
-  static constexpr bool kTakesNull = false;
+  static constexpr bool kTakesNull = true;
   static std::string name() { return "number or schedule"; }
   static bool read(const Json& found, optimizers::LearningRate& v);
   // The value of a variable; null for a function.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <unordered_set>
 
 #include <fmt/format.h>
 #include <re2/re2.h>
@@ -48,18 +47,7 @@ class MuonOptimizer : public PerVariableOptimizer {
   // adam_weight_decay counts for its variables whatever weight_decay is.
   float decay_of(std::size_t index) const override {
     if (!by_adam(index)) return Optimizer::decay_of(index);
-    const distribute::VariableImpl& variable = *trainable_[index];
-    const bool excluded =
-        not_decayed_.contains(&variable) ||
-        std::any_of(not_decayed_names_.begin(), not_decayed_names_.end(), [&](const auto& pattern) {
-          return RE2::PartialMatch(variable.name(), *pattern) || RE2::PartialMatch(variable.path(), *pattern);
-        });
-    return excluded ? 0.0f : static_cast<float>(options_.adam_weight_decay);
-  }
-  void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names) override {
-    Optimizer::exclude_from_weight_decay(variables, names);
-    for (const VariablePtr& variable : variables) not_decayed_.insert(variable.get());
-    for (const std::string& name : names) not_decayed_names_.push_back(std::make_unique<RE2>(name, RE2::Quiet));
+    return is_excluded_from_weight_decay(index) ? 0.0f : static_cast<float>(options_.adam_weight_decay);
   }
 
   void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
@@ -109,8 +97,7 @@ class MuonOptimizer : public PerVariableOptimizer {
   }
 
   MuonOptions options_;
-  std::vector<std::unique_ptr<RE2>> excluded_, not_decayed_names_;
-  std::unordered_set<const distribute::VariableImpl*> not_decayed_;
+  std::vector<std::unique_ptr<RE2>> excluded_;
   Variables momenta_, velocities_;
 };
 

@@ -1,5 +1,6 @@
 #include "lockstep/keras/optimizers/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -353,11 +354,15 @@ void Optimizer::clip(Tensors& gradients) const {
 }
 
 float Optimizer::decay_of(std::size_t index) const {
-  if (!options_.weight_decay || not_decayed_.contains(trainable_[index].get())) return 0;
-  for (const auto& matches : not_decayed_names_) {
-    if (matches(trainable_[index]->name()) || matches(trainable_[index]->path())) return 0;
-  }
+  if (!options_.weight_decay || is_excluded_from_weight_decay(index)) return 0;
   return static_cast<float>(*options_.weight_decay);
+}
+
+bool Optimizer::is_excluded_from_weight_decay(std::size_t index) const {
+  const distribute::VariableImpl& variable = *trainable_[index];
+  return not_decayed_.contains(&variable) ||
+         std::any_of(not_decayed_names_.begin(), not_decayed_names_.end(),
+                     [&](const auto& matches) { return matches(variable.name()) || matches(variable.path()); });
 }
 
 void Optimizer::decay_weights(const Step& step) {

@@ -179,6 +179,9 @@ class Optimizer {
 
   // iteration, learning_rate (unless scheduled), averages, accumulators, slots: optimizer/vars/0, 1, … of files.
   virtual Variables variables() const;
+  // Those of them that Keras holds as attributes only: it does not know them where a LossScaleOptimizer contains the
+  // optimizer, and leaves them out of the files.
+  virtual Variables attribute_variables() const { return {}; }
   const Variables& trainable_variables() const { return trainable_; }
 
   // Keras 3.15's config, keys in its order.
@@ -228,6 +231,7 @@ class Optimizer {
   // Decays the weights and applies the rule to each variable.
   virtual void update(Step& step);
   virtual float decay_of(std::size_t index) const;
+  bool is_excluded_from_weight_decay(std::size_t index) const;
 
   // A slot like variable `index` (or of `shape`), filled with `initial`, appended to the list of variables.
   VariablePtr add_slot(std::size_t index, std::string_view name, double initial = 0.0);

@@ -237,7 +237,9 @@ Tensor read_in_keras2(const losses::Loss& loss, const Tensor& output) {
   if (loss.class_name() != "CategoricalFocalCrossentropy" || !output.logits().defined()) return output;
   const Json config = loss.get_config();
   const bool from_logits = config.value("from_logits", Json(false)) == Json(true);
-  return from_logits ? output.logits() : ops::softmax(output.logits(), static_cast<int>(config.value("axis", -1)));
+  if (from_logits) return output.logits();
+  const Json axis = config.value("axis", Json(-1));
+  return ops::softmax(output.logits(), axis.is_number() ? axis.get<int>() : -1);
 }
 
 }  // namespace
