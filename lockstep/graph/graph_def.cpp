@@ -255,8 +255,8 @@ FunctionLibrary library_from_proto(const tensorflow::FunctionDefLibrary& proto, 
   for (const auto& function : proto.function()) {
     const std::string& name = function.signature().name();
     if (ops::Table::instance().find(name) != nullptr) {
-      throw_invalid_argument(
-          fmt::format("{}: function '{}' of the library has the name of an operation, expected another name", what, name));
+      throw_invalid_argument(fmt::format(
+          "{}: function '{}' of the library has the name of an operation, expected another name", what, name));
     }
     for (const auto& node : function.node_def()) check_symbolic_gradient(node, proto, what);
     library.add(function_from_proto(function, proto, what, owner));

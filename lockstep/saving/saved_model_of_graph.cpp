@@ -141,7 +141,8 @@ void save_graph(const std::string& graph, const std::string& path, const std::ve
   const bool with_variables = formats::has_variables(requirements);
   if (with_variables && (!is_meta || !formats::checkpoint_exists(prefix)))
     throw_not_found(fmt::format(
-        "{} has variables, and no checkpoint with their values is in its folder; give the .meta of a checkpoint", graph));
+        "{} has variables, and no checkpoint with their values is in its folder; give the .meta of a checkpoint",
+        graph));
   if (with_variables && !meta->has_saver_def())
     throw_invalid_argument(fmt::format("{} has variables, but no operations that restore them (saver_def)", graph));
   auto* info = meta->mutable_meta_info_def();

@@ -13,10 +13,12 @@ a run of whole files, removes what nothing asked for; LOCKSTEP_ANSWERS=off compu
 import collections
 import functools
 import hashlib
+import io
 import json
 import os
 import pathlib
 import secrets
+import zipfile
 import zlib
 
 import numpy as np
@@ -111,7 +113,7 @@ def pack(answer, row):
     """A dict of arrays and JSON values as bytes: a line of JSON, the arrays' elements, compressed."""
     arrays = {name: value for name, value in answer.items() if isinstance(value, np.ndarray)}
     header = {"row": row, "values": {name: value for name, value in answer.items() if name not in arrays},
-              "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]}
+              "arrays": [[name, array.dtype.name if array.dtype.kind == "V" else array.dtype.str, list(array.shape)] for name, array in arrays.items()]}
     return zlib.compress(json.dumps(header).encode() + b"\n" + b"".join(a.tobytes() for a in arrays.values()), 9)
 
 
@@ -136,6 +138,8 @@ def drawn(digest):
 def assert_same(stored, computed, path, rtol):
     assert list(stored) == list(computed), f"{path}: other parts than Keras's answer has"
     for name, value in computed.items():
+        if name == "files":
+            continue
         what = f"the stored answer {path.parent.name}/{path.name} is not what Keras computes (make answers): {name}"
         if isinstance(value, np.ndarray):
             tool.assert_close(stored[name], value, rtol, what, atol=2e-6)
@@ -168,6 +172,26 @@ def answer(digest, compute, rtol=1e-4):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(pack(computed, row.split("::", 1)[1]))
     return computed, True
+
+
+def with_files(digest, folder, compute):
+    """The arrays of an answer about files: compute() writes them to `folder` and gives the arrays; a stored answer holds both.
+    Strings become fixed-size ones."""
+    def packed():
+        arrays = {name: np.asarray(value) for name, value in sorted(compute().items())}
+        arrays = {name: value.astype("S") if value.dtype.hasobject else value for name, value in arrays.items()}
+        written = io.BytesIO()
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
+            for path in sorted(folder.rglob("*")):
+                archive.writestr(zipfile.ZipInfo(str(path.relative_to(folder)) + ("/" if path.is_dir() else "")),
+                                 b"" if path.is_dir() else path.read_bytes())
+        return {"files": np.frombuffer(written.getvalue(), np.uint8), **arrays}
+
+    found, computed = answer(digest, packed)
+    if not computed:
+        with zipfile.ZipFile(io.BytesIO(found["files"].tobytes())) as archive:
+            archive.extractall(folder)
+    return {name: value for name, value in found.items() if name != "files"}
 
 
 def remove_unasked(names):

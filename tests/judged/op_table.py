@@ -1,5 +1,7 @@
 """Operations that graphs from files use and Keras's layers do not, in groups: each function gives named results of TensorFlow."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -9,6 +11,7 @@ RNG = np.random.default_rng(7)
 
 def seeded(group):
     """The group with the same random numbers each time it is traced."""
+    @functools.wraps(group)
     def run():
         global RNG
         RNG = np.random.default_rng(7)

@@ -1,9 +1,12 @@
 """Modules of TensorFlow (module_table.py, module_table_data.py) as SavedModels: outputs of two calls, and gradients of the first one."""
 
+import inspect
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import answers
 import lockstep_tool as tool
 import module_table
 import module_table_data  # noqa: F401, adds its rows
@@ -26,13 +29,21 @@ def results(path, feeds):
     return {k: np.asarray(v.numpy()) for k, v in outputs.items()} | {f"gradient/{k}": v.numpy() for k, v in slopes.items()}
 
 
+def write(name, folder):
+    """The module in folder/m, its inputs in folder/x.npz; the results."""
+    module, feeds = module_table.make(name, tool.generator("module", name))
+    tf.saved_model.save(module, str(folder / "m"), module.run)
+    feeds = {k: np.asarray(v, "S") if np.asarray(v).dtype.kind in "OS" else np.asarray(v) for k, v in feeds.items()}
+    np.savez(folder / "x.npz", **feeds)
+    return results(folder / "m", feeds)
+
+
+SOURCES = [inspect.getsource(part) for part in (module_table, module_table_data, results, write)]
+
+
 @pytest.mark.parametrize("name", tool.pick(module_table.MODULES, 32))
 def test_module(name, gradient_probe, tmp_path):
-    module, feeds = module_table.make(name, tool.generator("module", name))
-    tf.saved_model.save(module, str(tmp_path / "m"), module.run)
-    feeds = {k: np.asarray(v, "S") if np.asarray(v).dtype.kind in "OS" else np.asarray(v) for k, v in feeds.items()}
-    theirs = results(tmp_path / "m", feeds)
-    np.savez(tmp_path / "x.npz", **feeds)
+    theirs = answers.with_files(answers.digest_of("module", name, tool.SEED, SOURCES), tmp_path, lambda: write(name, tmp_path))
     assert gradient_probe(tmp_path / "m", tmp_path / "x.npz", tmp_path / "y.npz") == "ok"
     ours = dict(np.load(tmp_path / "y.npz"))
     for key in sorted(ours.keys() | theirs.keys()):

@@ -1,10 +1,14 @@
 """Operations of inference graphs that Keras's layers do not use: one SavedModel of many calls each, run by TensorFlow and here."""
 
+import inspect
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.grappler import cluster, tf_optimizer
 
+import answers
 import lockstep_tool as tool
 import op_table
 import op_table_edges
@@ -112,14 +116,29 @@ GROUPS = {**{f.__name__: f for f in (diagonals, resizing, transforms, boxes, rag
           **op_table_numbers.GROUPS, **op_table_edges.GROUPS, **op_table_types.GROUPS}
 
 
-@pytest.mark.parametrize("name", GROUPS)
-def test_operations(name, tmp_path):
+def plus_nothing(value, zero):
+    return tf.identity(value) if value.dtype in (tf.string, tf.bool) else value + tf.cast(zero, value.dtype)
+
+
+def computed(group, folder):
+    """The outputs of a group's calls, whose SavedModel goes to `folder`."""
     module = tf.Module()
     # Not folded into constants when it is traced: what it is given is unknown there.
-    module.run = tf.function(lambda zero: {k: plus_nothing(v, zero) for k, v in GROUPS[name]().items()},
+    module.run = tf.function(lambda zero: {k: plus_nothing(v, zero) for k, v in group().items()},
                              input_signature=[tf.TensorSpec([], tf.float32, name="zero")])
-    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.run)
-    theirs = module.run(tf.constant(0.0))
+    tf.saved_model.save(module, str(folder), signatures=module.run)
+    return {name: value.numpy() for name, value in module.run(tf.constant(0.0)).items()}
+
+
+def digest(name):
+    """An answer follows from the table of the group, and from the first one, whose helpers all have."""
+    sources = [pathlib.Path(inspect.getfile(inspect.unwrap(part))).read_text() for part in (GROUPS[name], op_table)]
+    return answers.digest_of("operations", name, sources, [inspect.getsource(part) for part in (computed, plus_nothing)])
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_operations(name, tmp_path):
+    theirs = answers.with_files(digest(name), tmp_path / "m", lambda: computed(GROUPS[name], tmp_path / "m"))
     np.savez(tmp_path / "x.npz", zero=np.float32(0))
     tool.ok("predict", tmp_path / "m", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz")
     ours = dict(tool.load_outputs(tmp_path / "y.npz"))
@@ -127,7 +146,7 @@ def test_operations(name, tmp_path):
     wrong = []
     for key, value in theirs.items():
         try:
-            tool.assert_close(ours[key], value.numpy(), 1e-5, key)
+            tool.assert_close(ours[key], value, 1e-5, key)
         except AssertionError as error:
             wrong.append(str(error))
     assert not wrong, "\n".join(wrong)
@@ -199,10 +218,6 @@ def test_malformed_calls(name, tmp_path):
             session.run("y:0")
     (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
     assert op in tool.refused("predict", tmp_path / "g.pb", "--outputs", "y", "--output", tmp_path / "y.npz", code=1)
-
-
-def plus_nothing(value, zero):
-    return tf.identity(value) if value.dtype in (tf.string, tf.bool) else value + tf.cast(zero, value.dtype)
 
 
 def joined_by_grappler():

@@ -1,15 +1,17 @@
 """Random functions of TensorFlow (random_functions.py) as SavedModels and frozen graphs: outputs and gradients."""
 
+import inspect
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+import answers
 import lockstep_tool as tool
 import random_functions
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
-
 
 
 def results(concrete, feeds, variables):
@@ -25,7 +27,7 @@ def results(concrete, feeds, variables):
 
 
 def write(rng, number, folder):
-    """A function as a file: what the probe is given, TensorFlow's results, and the names of the outputs of a frozen graph."""
+    """A function as a SavedModel (folder/m) or frozen graph (folder/g.pb), its inputs (folder/x.npz); TensorFlow's results."""
     module, variables, feeds = tf.Module(), random_functions.variables(rng), random_functions.inputs(rng)
     for name, variable in variables.items():
         setattr(module, name, variable)
@@ -33,24 +35,34 @@ def write(rng, number, folder):
     np.savez(folder / "x.npz", **feeds)
     if number % 4 < 3 or any(op.type.startswith("Assign") for op in concrete.graph.get_operations()):
         tf.saved_model.save(module, str(folder / "m"), signatures=concrete)
-        return [folder / "m", folder / "x.npz", folder / "y.npz"], results(concrete, feeds, variables), None
+        return results(concrete, feeds, variables)
     constants = convert_variables_to_constants_v2(concrete, lower_control_flow=number % 8 == 7)
     (folder / "g.pb").write_bytes(constants.graph.as_graph_def().SerializeToString())
-    outputs = ",".join(t.name for t in constants.outputs)
-    return [folder / "g.pb", folder / "x.npz", folder / "y.npz", outputs], results(concrete, feeds, {}), sorted(concrete.structured_outputs)
+    (folder / "fetches").write_text(",".join(t.name for t in constants.outputs))
+    return results(concrete, feeds, {})
+
+
+def computed(number, folder):
+    for attempt in range(9):
+        try:
+            return write(tool.generator("function", number, attempt), number, folder)
+        except (tf.errors.OpError, LookupError, ValueError, AssertionError):
+            continue  # what TensorFlow itself cannot compute or differentiate
+    raise AssertionError("TensorFlow computes none of nine functions")
+
+
+SOURCES = [inspect.getsource(part) for part in (random_functions, results, write, computed)]
 
 
 @pytest.mark.parametrize("number", range(400 if tool.CONFORMANCE else 8))
 def test_random_function(number, gradient_probe, tmp_path):
-    for attempt in range(9):
-        try:
-            given, theirs, names = write(tool.generator("function", number, attempt), number, tmp_path)
-            break
-        except (tf.errors.OpError, LookupError, ValueError, AssertionError):
-            continue  # what TensorFlow itself cannot compute or differentiate
-    assert gradient_probe(*given) == "ok"
+    theirs = answers.with_files(answers.digest_of("function", number, tool.SEED, SOURCES), tmp_path, lambda: computed(number, tmp_path))
+    frozen = (tmp_path / "g.pb").exists()
+    given = [tmp_path / ("g.pb" if frozen else "m"), tmp_path / "x.npz", tmp_path / "y.npz"]
+    assert gradient_probe(*given, *([(tmp_path / "fetches").read_text()] if frozen else [])) == "ok"
     ours = dict(np.load(tmp_path / "y.npz"))
-    if names:
+    if frozen:
+        names = sorted(name for name in theirs if not name.startswith("gradient/"))
         ours = {names[int(k[1:])] if k[0] == "#" else k: v for k, v in ours.items()}
     for key in sorted(ours.keys() | theirs.keys()):
         if key in ours and key in theirs:
