@@ -123,22 +123,22 @@ def test_training_continues(legacy, number, tmp_path):
     model.compile(getattr(tf_keras.optimizers.legacy if legacy else tf_keras.optimizers, name)(**kwargs), "mse", metrics=["mae"])
     x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
     options = {"batch_size": 8, "shuffle": False, "verbose": 0}
-    model.fit(x, y, epochs=1, **options)
+    model.fit(x, y, epochs=2, **options)
     model.save(tmp_path / "m.h5")
     if not legacy:
         model.save(tmp_path / "m.keras")
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.h5")
     again = tf_keras.models.load_model(tmp_path / "out.h5")
-    model.fit(x, y, epochs=1, **options)
+    model.fit(x, y, epochs=2, **options)
     if not tool.CONTROL:
         tool.save_npz(tmp_path / "train.npz", x=x, y=y)
         for file in ["m.h5"] if legacy else ["m.h5", "m.keras"]:
-            tool.ok("fit", tmp_path / file, "--data", tmp_path / "train.npz", "--epochs", 1, "--batch-size", 8, "--no-shuffle",
+            tool.ok("fit", tmp_path / file, "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
                     "--save", tmp_path / "fit.h5")
             trained = tf_keras.models.load_model(tmp_path / "fit.h5", compile=False)
             for ours, theirs in zip(trained.get_weights(), model.get_weights(), strict=True):
                 tool.assert_close(ours, theirs, 2e-5, f"{name}, {file}", atol=1e-6)
-    again.fit(x, y, epochs=1, **options)
+    again.fit(x, y, epochs=2, **options)
     for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
         tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
 
