@@ -177,6 +177,11 @@ template <typename T>
 NullAs<T> null_unless(bool used, T& value) {
   return {value, value, false, used};
 }
+// One that Keras never looks at.
+template <typename T>
+NullAs<T> null_ignored(T& value) {
+  return null_unless(false, value);
+}
 
 // Integers that are written as a number where there is only one.
 struct OneOrMany {

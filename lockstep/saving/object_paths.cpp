@@ -160,9 +160,8 @@ std::vector<SavedObject> saved_objects(ModelImpl& model, LayerAttribute attribut
 std::vector<distribute::VariablePtr> saved_variables(const optimizers::Optimizer& optimizer, bool scaled) {
   std::vector<distribute::VariablePtr> variables = optimizer.variables();
   const optimizers::OptimizerPtr inner = optimizer.inner_optimizer();
-  for (const auto& unknown : inner ? inner->attribute_variables() : optimizer.attribute_variables()) {
-    if (scaled || inner) std::erase(variables, unknown);
-  }
+  if (!inner && !scaled) return variables;
+  for (const auto& unknown : (inner ? *inner : optimizer).attribute_variables()) std::erase(variables, unknown);
   return variables;
 }
 

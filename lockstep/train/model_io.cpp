@@ -11,6 +11,7 @@
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/live_graph_internal.h"
+#include "lockstep/train/optimizer_slots_internal.h"
 #include "lockstep/train/restoration_internal.h"
 
 namespace lockstep::train {
@@ -57,13 +58,19 @@ class Aliases {
     const auto known = numbers_.find({optimizer.get(), {}});
     if (known == numbers_.end()) return;
     const int node = known->second;
-    leave_out_positions(node);
+    if (!needs_positions(*optimizer)) leave_out_positions(node);
     if (const auto list = at(node).child("_momentums")) edge(node, "momentums", *list);  // Lion
     if (const auto inner = optimizers::inner_optimizer(optimizer); inner != optimizer) add(inner);
   }
 
  private:
   formats::CheckpointNode& at(int node) { return live_.graph.nodes[static_cast<std::size_t>(node)]; }
+
+  static bool needs_positions(const optimizers::Optimizer& optimizer) {
+    if (optimizer.has_keras2_rules()) return false;
+    const auto kinds = slots_of(optimizer);
+    return std::any_of(kinds.begin(), kinds.end(), [](const auto& of_kind) { return !of_kind.kind->in_checkpoints; });
+  }
 
   // Keras 2.11 and later number an optimizer's variables otherwise than Keras 3; both know the lists of slots by their
   // names. Earlier optimizers have a form of their own, which later ones refuse to read.
@@ -146,30 +153,65 @@ bool looks_like_optimizer(const formats::CheckpointNode& node) {
   return (node.child("_iterations") && node.child("_variables")) || (node.child("iter") && !node.slots.empty());
 }
 
-// Under which names of the root the model and its optimizer were saved; "" is the root itself.
+using Path = std::vector<std::string>;  // names of edges from the root
+
 struct SavedPaths {
-  std::string model;
-  std::optional<std::string> optimizer;
+  Path model;  // empty for the root itself
+  std::optional<Path> optimizer;
 };
 
+// The node that is most similar to the model, and an optimizer: the root or its children, or else those of a
+// tf.train.Checkpoint that contains others.
 SavedPaths find_saved_paths(const formats::CheckpointGraph& graph, const TrackedNode& model) {
   SavedPaths places;
-  const auto& root = graph.nodes[0];
-  std::size_t best = likeness(root, model);
-  for (const auto& [name, child] : root.children) {
-    if (child == 0) continue;
-    const auto& node = graph.nodes[static_cast<std::size_t>(child)];
-    if (looks_like_optimizer(node)) {
-      if (!places.optimizer) places.optimizer = name;
-      continue;
+  std::size_t best = likeness(graph.nodes[0], model);
+  std::set<int> seen = {0};
+  std::vector<std::pair<Path, int>> level = {{{}, 0}};
+  while (!level.empty()) {
+    std::vector<std::pair<Path, int>> next;
+    for (const auto& [path, parent] : level) {
+      for (const auto& [name, child] : graph.nodes[static_cast<std::size_t>(parent)].children) {
+        const auto& node = graph.nodes[static_cast<std::size_t>(child)];
+        if (node.children.empty() || !seen.insert(child).second) continue;
+        Path place = path;
+        place.push_back(name);
+        if (looks_like_optimizer(node)) {
+          if (!places.optimizer) places.optimizer = std::move(place);
+          continue;
+        }
+        const std::size_t score = likeness(node, model);
+        if (score > best || (score == best && score > 0 && name == "model")) {
+          best = score;
+          places.model = place;
+        }
+        next.emplace_back(std::move(place), child);
+      }
     }
-    const std::size_t score = likeness(node, model);
-    if (score > best || (score == best && score > 0 && name == "model")) {
-      best = score;
-      places.model = name;
-    }
+    if (best > 0) break;
+    level = std::move(next);
   }
   return places;
+}
+
+struct Placed {
+  Path path;
+  Tracked object;
+};
+
+// Children that lead to the objects, whose paths are longer than `depth`.
+Children leading_to(const std::vector<Placed>& objects, std::size_t depth = 0) {
+  Children all;
+  std::map<std::string, std::vector<Placed>> deeper;
+  for (const Placed& each : objects) {
+    if (each.path.size() == depth + 1) {
+      all.emplace_back(each.path[depth], each.object);
+    } else {
+      deeper[each.path[depth]].push_back(each);
+    }
+  }
+  for (const auto& [name, items] : deeper)
+    all.emplace_back(name, Tracked(container_node({}, leading_to(items, depth + 1))));
+  return all;
 }
 
 }  // namespace
@@ -191,18 +233,18 @@ RestoreReport read_model_checkpoint(keras::ModelImpl& model, const std::string& 
   const auto& optimizer = model.trainer().optimizer();
   const std::string path = saved_model_variables(prefix);
   const auto saved = Restoration::read_graph(path);
-  Children objects;
+  std::vector<Placed> objects;
   SavedPaths places;
   if (saved) {
     places = find_saved_paths(*saved, tracked.node());
     if (optimizer && places.optimizer) {
       if (!optimizer->built() && model.built()) optimizer->build(model.trainable_weights());
-      objects.emplace_back(*places.optimizer, optimizer);
+      objects.push_back({*places.optimizer, optimizer});
     }
   }
-  if (!places.model.empty()) objects.emplace_back(places.model, tracked);
+  if (!places.model.empty()) objects.push_back({places.model, tracked});
   const Checkpoint checkpoint =
-      places.model.empty() ? Checkpoint(tracked, std::move(objects)) : Checkpoint(std::move(objects));
+      places.model.empty() ? Checkpoint(tracked, leading_to(objects)) : Checkpoint(leading_to(objects));
 
   Restoration restoration(checkpoint.root().ptr(), path, {.change_values = true});
   restoration.match();

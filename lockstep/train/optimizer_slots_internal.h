@@ -14,6 +14,8 @@ struct SlotKind {
   std::string_view attribute;     // Keras 3's list of these slots
   std::string_view keras2_first;  // in Keras 2's first optimizers, until 2.10; "" if they lacked it
   std::string_view keras2;        // in the optimizers of Keras 2.11 and later
+  // Whether Keras 3 finds slots of a checkpoint by this list: not where it fills the list after assigning it.
+  bool in_checkpoints = true;
 };
 
 // Slots of one kind, and the variables they belong to.

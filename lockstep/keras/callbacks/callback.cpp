@@ -86,16 +86,6 @@ LogValue& Logs::operator[](std::string_view name) {
   return known != items_.end() ? known->second : items_.emplace_back(std::string(name), LogValue()).second;
 }
 
-std::vector<std::string> Logs::keys() const {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : items_) names.push_back(name);
-  return names;
-}
-std::vector<LogValue> Logs::values() const {
-  std::vector<LogValue> out;
-  for (const auto& [name, value] : items_) out.push_back(value);
-  return out;
-}
 std::int64_t CallbackParams::operator[](std::string_view name) const {
   if (name == "verbose") return verbose;
   if (name == "epochs") return epochs;

@@ -1,9 +1,11 @@
 #include "lockstep/keras/callbacks/log_value.h"
 
 #include <numeric>
+#include <ranges>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/nested.h"
+#include "lockstep/keras/callbacks/logs.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -40,15 +42,13 @@ const LogValue& Results::operator[](int index) const& {
 }
 
 std::vector<std::string> Results::keys() const {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : *this) names.push_back(name);
-  return names;
+  return {std::views::keys(*this).begin(), std::views::keys(*this).end()};
 }
 std::vector<LogValue> Results::values() const {
-  std::vector<LogValue> out;
-  for (const auto& [name, value] : *this) out.push_back(value);
-  return out;
+  return {std::views::values(*this).begin(), std::views::values(*this).end()};
 }
+std::vector<std::string> Logs::keys() const { return Results(begin(), end()).keys(); }
+std::vector<LogValue> Logs::values() const { return Results(begin(), end()).values(); }
 const Results& Results::require(std::size_t count) const {
   if (size() != count) throw_wrong_size(size(), count);
   return *this;

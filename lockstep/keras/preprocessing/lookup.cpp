@@ -190,7 +190,7 @@ class StringLookupLayer : public LookupLayer<StringLookupLayer, StringLookupOpti
     std::string method = "floormod";
     v("oov_method", method);
     v("salt", o.salt);
-    v("encoding", null_unless(false, o.encoding));
+    v("encoding", null_ignored(o.encoding));
     v.dropped("has_input_vocabulary");
     v.dropped("vocabulary_dtype", "string");
   }

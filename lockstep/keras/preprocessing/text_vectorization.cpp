@@ -97,7 +97,7 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     if (sparse || ragged) throw_unimplemented("TextVectorization: sparse and ragged outputs are not supported");
     v("vocabulary", o.vocabulary);
     v("idf_weights", o.idf_weights);
-    v("encoding", null_unless(false, o.encoding));
+    v("encoding", null_ignored(o.encoding));
     v("vocabulary_size", o.vocabulary_size);
     v.dropped("has_input_vocabulary");
   }

@@ -26,7 +26,7 @@ void fields(V& v, ExponentialDecayOptions& o) {
   v("decay_steps", keras::RequiredNumber{o.decay_steps, true}, Field::kRequired);
   v("decay_rate", keras::RequiredNumber{o.decay_rate}, Field::kRequired);
   v("staircase", o.staircase);
-  v("name", keras::null_unless(false, o.name));
+  v("name", keras::null_ignored(o.name));
 }
 
 template <typename V>
@@ -35,7 +35,7 @@ void fields(V& v, InverseTimeDecayOptions& o) {
   v("decay_steps", keras::RequiredNumber{o.decay_steps, true}, Field::kRequired);
   v("decay_rate", keras::RequiredNumber{o.decay_rate}, Field::kRequired);
   v("staircase", o.staircase);
-  v("name", keras::null_unless(false, o.name));
+  v("name", keras::null_ignored(o.name));
 }
 
 template <typename V>
@@ -45,7 +45,7 @@ void fields(V& v, PolynomialDecayOptions& o) {
   v("end_learning_rate", o.end_learning_rate);
   v("power", o.power);
   v("cycle", o.cycle);
-  v("name", keras::null_unless(false, o.name));
+  v("name", keras::null_ignored(o.name));
 }
 
 template <typename V>
@@ -53,7 +53,7 @@ void fields(V& v, CosineDecayOptions& o) {
   v("initial_learning_rate", keras::RequiredNumber{o.initial_learning_rate}, Field::kRequired);
   v("decay_steps", keras::RequiredNumber{o.decay_steps, true}, Field::kRequired);
   v("alpha", o.alpha);
-  v("name", keras::null_unless(false, o.name));
+  v("name", keras::null_ignored(o.name));
   v("warmup_target", o.warmup_target);
   v("warmup_steps", keras::null_read_as(o.warmup_steps, 0));
 }
@@ -65,14 +65,14 @@ void fields(V& v, CosineDecayRestartsOptions& o) {
   v("t_mul", o.t_mul);
   v("m_mul", o.m_mul);
   v("alpha", o.alpha);
-  v("name", keras::null_unless(false, o.name));
+  v("name", keras::null_ignored(o.name));
 }
 
 template <typename V>
 void fields(V& v, PiecewiseConstantDecayOptions& o) {
   v("boundaries", keras::WholeNumbersIfPossible{o.boundaries}, Field::kRequired);
   v("values", o.values, Field::kRequired);
-  v("name", keras::null_unless(false, o.name));
+  v("name", keras::null_ignored(o.name));
 }
 
 namespace {
