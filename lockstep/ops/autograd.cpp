@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/memory_order_internal.h"
 #include "lockstep/ops/allocation_failure_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/library_threads_internal.h"
@@ -145,7 +146,8 @@ void make_writable(Tensor& value) {
                      aten(value).storage().use_count() == 1 && aten(value).is_contiguous() &&
                      aten(value).storage().resizable() &&  // else the memory is a file's or a caller's
                      !aten(value).requires_grad();
-  if (!alone) value = wrap(aten(value).detach().clone(at::MemoryFormat::Contiguous));
+  if (alone) return about_to_write(aten(value).const_data_ptr());
+  value = wrap(aten(value).detach().clone(at::MemoryFormat::Contiguous));
 }
 
 void set_intra_op_threads(int threads) { set_parallel_threads(threads); }

@@ -5,6 +5,7 @@
 //   checkpoint_probe restore MODEL.keras PREFIX OUT.keras STRATEGY CHECK   CHECK: consumed, matched, partial
 //   checkpoint_probe restore_root, restore_unbuilt             the same with the model as root; with a new optimizer
 //   checkpoint_probe read MODEL.keras PREFIX OUT.keras STRATEGY CHECK      read_model_checkpoint
+//   checkpoint_probe states MODEL.keras PREFIX OUT             read_model_checkpoint and write_model_checkpoint
 //   checkpoint_probe manage DIRECTORY STEPS MAX_TO_KEEP        a manager saves a counter; prints its checkpoints
 //   checkpoint_probe resume DIRECTORY                          a manager restores the counter; prints it
 //   checkpoint_probe loaded SAVED_MODEL OBJECT FUNCTION PREFIX     prints the children of an object of a SavedModel,
@@ -78,6 +79,13 @@ void restore(const std::string& command, const Arguments& args) {
     check(checkpoint_of(model).restore(args.at(1)), args.at(4));
   }
   saving::save_model(model, args.at(2));
+}
+
+void states(const std::string&, const Arguments& args) {
+  const keras::Model model = saving::load_model(args.at(0));
+  const auto report = train::read_model_checkpoint(model, args.at(1), train::Strictness::kAll);
+  fmt::print("{}\n", report.to_string("; "));
+  train::write_model_checkpoint(model, args.at(2));
 }
 
 std::vector<keras::Model> models_of(const std::string& path, int ranks) {
@@ -167,6 +175,7 @@ int main(int argc, char** argv) {
       {"restore_root", restore},
       {"restore_unbuilt", restore},
       {"read", restore},
+      {"states", states},
       {"manage", manage},
       {"resume", resume},
       {"loaded", loaded},

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/memory_order_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 #include "lockstep/tensor/quantized_internal.h"
 #include "lockstep/tensor/symbol.h"
@@ -337,9 +338,14 @@ formats::TensorData Tensor::to_data() const {
     data.strings = impl_->strings;
     return data;
   }
-  auto host = std::make_shared<at::Tensor>(host_contiguous(*this));
-  data.bytes = {static_cast<const std::byte*>(host->const_data_ptr()), host->nbytes()};
-  data.owner = std::move(host);
+  struct Owner {
+    at::Tensor host;
+    ~Owner() { done_reading(host.const_data_ptr()); }
+  };
+  const auto owner = std::make_shared<Owner>();
+  owner->host = host_contiguous(*this);
+  data.bytes = {static_cast<const std::byte*>(owner->host.const_data_ptr()), owner->host.nbytes()};
+  data.owner = owner;
   return data;
 }
 

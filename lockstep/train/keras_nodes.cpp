@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/train/tracked_node_internal.h"
 
@@ -45,10 +46,11 @@ std::string layer_attribute(const std::string& class_name, const std::string& at
   return attention && !attribute.starts_with("_") ? "_" + attribute : attribute;
 }
 
-Tracked tree_node(const LayerTree& tree, const Identity& identity) {
+template <typename T>  // a pointer to layers or variables
+Tracked tree_node(const Nested<T>& tree, const Identity& identity) {
   if (tree.is_leaf()) return Tracked(tree.leaf());
   Children items;
-  const auto add = [&](const std::string& name, const LayerTree& item) {
+  const auto add = [&](const std::string& name, const Nested<T>& item) {
     if (item.is_leaf() && !item.leaf()) return;
     items.emplace_back(name, tree_node(item, {identity.object, identity.part + "/" + name}));
   };
@@ -77,6 +79,8 @@ class LayerNode : public TrackedNode {
     for (const auto& [name, tree] : layer_->children()) {
       if (tree.is_leaf() && tree.leaf()) all.emplace_back(layer_attribute(kind, name), tree.leaf());
     }
+    if (const auto states = keras::kept_states(*layer_); states.num_leaves() > 0)
+      all.emplace_back("states", tree_node(states, {layer_.get(), "states"}));
     add_optimizers(all);
     return all;
   }

@@ -54,20 +54,19 @@ class Aliases {
     }
   }
 
-  void add(const optimizers::OptimizerPtr& optimizer) {
+  void add(const optimizers::OptimizerPtr& optimizer, bool of_keras2) {
     const auto known = numbers_.find({optimizer.get(), {}});
     if (known == numbers_.end()) return;
     const int node = known->second;
-    if (!needs_positions(*optimizer)) leave_out_positions(node);
+    if (of_keras2 || !needs_positions(*optimizer)) leave_out_positions(node);
     if (const auto list = at(node).child("_momentums")) edge(node, "momentums", *list);  // Lion
-    if (const auto inner = optimizers::inner_optimizer(optimizer); inner != optimizer) add(inner);
+    if (const auto inner = optimizers::inner_optimizer(optimizer); inner != optimizer) add(inner, of_keras2);
   }
 
  private:
   formats::CheckpointNode& at(int node) { return live_.graph.nodes[static_cast<std::size_t>(node)]; }
 
   static bool needs_positions(const optimizers::Optimizer& optimizer) {
-    if (optimizer.has_keras2_rules()) return false;
     const auto kinds = slots_of(optimizer);
     return std::any_of(kinds.begin(), kinds.end(), [](const auto& of_kind) { return !of_kind.kind->in_checkpoints; });
   }
@@ -224,7 +223,7 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) 
   LiveGraph live = build_live_graph(checkpoint.root().ptr());
   Aliases aliases(live);
   aliases.add(model);
-  if (const auto& optimizer = model.trainer().optimizer()) aliases.add(optimizer);
+  if (const auto& optimizer = model.trainer().optimizer()) aliases.add(optimizer, model.keras_version() < 3);
   write_values(values_of(live), prefix);
 }
 

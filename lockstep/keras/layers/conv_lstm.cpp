@@ -153,6 +153,11 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     cell_ = this->track("cell", std::make_shared<ConvLstmCell>(o, kRank, std::move(generator)));
   }
 
+  // None with channels first, which Keras's states have, too, and these have not.
+  Nested<VariablePtr> kept_states() const override {
+    if (channels_first()) return Nested<VariablePtr>::list({});
+    return Nested<VariablePtr>::list(Nested<VariablePtr>::List(kept_.begin(), kept_.end()));
+  }
   LoopOptions loop() const override {
     const auto& o = this->options_;
     return {.return_sequences = o.return_sequences,

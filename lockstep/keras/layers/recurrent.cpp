@@ -186,7 +186,22 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
   }
 
   Structure get_initial_state(const Extent& batch_size) const override { return cell_->get_initial_state(batch_size); }
-  std::vector<VariablePtr> kept_states() const override { return kept_; }
+  Nested<VariablePtr> kept_states() const override {
+    Nested<VariablePtr>::List all;
+    if (kept_.empty()) return Nested<VariablePtr>::list({});
+    auto next = kept_.begin();
+    for (const Structure& item :
+         cell_->nested(Tensors(kept_.begin(), kept_.end()), [](std::size_t) { return false; })) {
+      const auto end = next + static_cast<std::ptrdiff_t>(item.num_leaves());
+      if (item.is_list()) {
+        all.push_back(Nested<VariablePtr>::list(Nested<VariablePtr>::List(next, end)));
+      } else {
+        all.emplace_back(*next);
+      }
+      next = end;
+    }
+    return Nested<VariablePtr>::list(std::move(all));
+  }
   void reset_states() override {
     for (const VariablePtr& state : kept_) state->assign(Tensor::zeros(state->shape(), state->dtype()));
   }
@@ -384,9 +399,13 @@ std::optional<LoopOptions> loop_options(const Layer& layer) {
   return recurrent ? std::optional(recurrent->loop()) : std::nullopt;
 }
 
+Nested<VariablePtr> kept_states(const Layer& layer) {
+  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&built_in_of(layer));
+  return recurrent ? recurrent->kept_states() : Nested<VariablePtr>::list({});
+}
+
 std::vector<Tensor> LayerHandle::states() const {
-  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&built_in_of(object()));
-  const std::vector<VariablePtr> states = recurrent ? recurrent->kept_states() : std::vector<VariablePtr>();
+  const std::vector<VariablePtr> states = kept_states(object()).flatten();
   return {states.begin(), states.end()};
 }
 

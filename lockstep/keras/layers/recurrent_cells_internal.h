@@ -159,12 +159,14 @@ class LoopsOverTime {
   virtual ~LoopsOverTime() = default;
   virtual LoopOptions loop() const = 0;
   virtual void set_zero_output_for_mask(bool zero) = 0;
-  virtual std::vector<VariablePtr> kept_states() const { return {}; }
+  // Those that a stateful layer carries from batch to batch: a list, of stacked cells one list for each cell.
+  virtual Nested<VariablePtr> kept_states() const = 0;
 };
 // For a stateful layer, whose states have the extent of the batch.
 [[noreturn]] void throw_unknown_batch(const Layer& layer);
 // Empty for a layer that is not recurrent.
 std::optional<LoopOptions> loop_options(const Layer& layer);
+Nested<VariablePtr> kept_states(const Layer& layer);
 void set_zero_output_for_mask(Layer& layer, bool zero);
 
 void register_recurrent_cells(ClassTable& registry);

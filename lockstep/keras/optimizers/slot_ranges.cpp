@@ -86,12 +86,15 @@ class ChiefsReads {
 
   // Makes the slot whole, until the next one is read.
   void read(SlotRange& slot) {
+    const std::lock_guard one_at_a_time(reading_);
+    if (slot.whole()) return;
     if (SlotRange* const before = std::exchange(last_, &slot)) before->release();
     std::unique_lock lock(mutex_);
     wanted_ = &slot;
     changed_.notify_all();
     changed_.wait(lock, [this] { return !wanted_ || lost_; });
     if (lost_) std::rethrow_exception(lost_);
+    slot.whole_.store(true, std::memory_order_release);
   }
 
   // What the other ranks do meanwhile.
@@ -175,6 +178,7 @@ class ChiefsReads {
   const SlotRange* wanted_ = nullptr;  // the slot that is being read
   bool ended_ = false;
   std::exception_ptr lost_;  // what a collective threw
+  std::mutex reading_;
   SlotRange* last_ = nullptr;
   std::thread thread_;
 };
@@ -202,13 +206,10 @@ void SlotRange::take(std::span<const std::byte> elements) {
 
 void SlotRange::wait() {
   if (whole()) return;
+  if (ChiefsReads* const reads = reads_) return reads->read(*this);
   const std::lock_guard lock(mutex_);
   if (whole()) return;
-  if (ChiefsReads* const reads = reads_) {
-    reads->read(*this);
-  } else {
-    collectives::gather_ranges(*workers_, memory_of(value_), ranges_.ends);
-  }
+  collectives::gather_ranges(*workers_, memory_of(value_), ranges_.ends);
   whole_.store(true, std::memory_order_release);
 }
 
