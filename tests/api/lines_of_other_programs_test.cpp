@@ -216,6 +216,25 @@ TEST(OtherProgramLines, CheckpointsThatAreMadeLater) {
   std::filesystem::remove_all(folder);
 }
 
+// self.dtype of a metric of one's own, which keras.ops take.
+class Positives : public keras::metrics::Metric {
+ public:
+  Positives() : Metric({.name = "positives"}) { count_ = add_weight({.initializer = "zeros", .name = "count"}); }
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor&) override {
+    count_.assign_add(kops::sum(kops::cast(kops::logical_and(kops::cast(y_true, "bool"), y_pred > 0.5), dtype())));
+  }
+  Tensor result() const override { return count_ * 1; }
+
+ private:
+  ls::Variable count_;
+};
+
+TEST(OtherProgramLines, MetricsHaveADtype) {
+  Positives positives;
+  positives.update_state({1.0, 0.0, 1.0}, {0.7, 0.9, 0.2}, {});
+  EXPECT_EQ(float(positives.result()), 1);
+}
+
 // Numbers of TensorFlow 2.21.
 TEST(OtherProgramLines, RaggedTensorsOfTheGuide) {
   const auto is = [](const ls::RaggedTensor& ragged, const std::string& rows) {
