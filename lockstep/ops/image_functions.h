@@ -105,6 +105,18 @@ struct PatchesKeywords {
   std::string padding = "VALID";  // or "SAME"
 };
 Tensor extract_patches(const Tensor& images, const PatchesKeywords& o);
+// All by name: extract_patches({.images = x, .sizes = {1, 3, 3, 1}, …}).
+struct ImagePatchesKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor images = {};
+  std::vector<std::int64_t> sizes = {};
+  std::vector<std::int64_t> strides = {};
+  std::vector<std::int64_t> rates = {1, 1, 1, 1};
+  std::string padding = "VALID";
+};
+inline Tensor extract_patches(const ImagePatchesKeywords& o) {
+  return extract_patches(o.images, PatchesKeywords{{}, o.sizes, o.strides, o.rates, o.padding});
+}
 Tensor adjust_gamma(const Tensor& images, double gamma = 1, double gain = 1);
 Tensor per_image_standardization(const Tensor& images);
 Tensor total_variation(const Tensor& images);  // of each image
@@ -138,6 +150,24 @@ Tensor resize_with_crop_or_pad(const Tensor& images, const Extent& target_height
 // Resized with their proportions, with zeros around them.
 Tensor resize_with_pad(const Tensor& images, const Extent& target_height, const Extent& target_width,
                        const ResizeKeywords& keywords = {});
+struct CropOrPadKeywords {
+  FieldNamesOnly names_only = {};
+  Extent target_height = 0;
+  Extent target_width = 0;
+};
+inline Tensor resize_with_crop_or_pad(const Tensor& images, const CropOrPadKeywords& o) {
+  return resize_with_crop_or_pad(images, o.target_height, o.target_width);
+}
+struct ResizeWithPadKeywords {
+  FieldNamesOnly names_only = {};
+  Extent target_height = 0;
+  Extent target_width = 0;
+  std::string_view method = "bilinear";
+  bool antialias = false;
+};
+inline Tensor resize_with_pad(const Tensor& images, const ResizeWithPadKeywords& o) {
+  return resize_with_pad(images, o.target_height, o.target_width, ResizeKeywords{{}, o.method, false, o.antialias});
+}
 
 }  // namespace lockstep::image
 

@@ -51,12 +51,20 @@ HashTable::HashTable(DType key_dtype, DType value_dtype, const Tensor& default_v
   state_->default_value = ops::reshape(value, Shape{});
 }
 
-Tensor HashTable::lookup(const Tensor& keys) const {
-  return state_->table.find(keys_of(keys, key_dtype()), state_->default_value);
+HashTable::State& HashTable::state() const {
+  if (!state_) {
+    throw_failed_precondition(
+        "a lookup table was used before it was made: assign StaticHashTable(initializer, default_value) to it");
+  }
+  return *state_;
 }
-std::int64_t HashTable::size() const { return state_->table.size(); }
-DType HashTable::key_dtype() const { return state_->table.key_dtype(); }
-DType HashTable::value_dtype() const { return state_->table.value_dtype(); }
+
+Tensor HashTable::lookup(const Tensor& keys) const {
+  return state().table.find(keys_of(keys, key_dtype()), state().default_value);
+}
+std::int64_t HashTable::size() const { return state().table.size(); }
+DType HashTable::key_dtype() const { return state().table.key_dtype(); }
+DType HashTable::value_dtype() const { return state().table.value_dtype(); }
 
 void HashTable::put(const Tensor& keys, const Tensor& values, bool unique) {
   const Tensor known = keys_of(keys, key_dtype()), rows = as_dtype(values, value_dtype());
@@ -64,11 +72,11 @@ void HashTable::put(const Tensor& keys, const Tensor& values, bool unique) {
     throw_invalid_argument(fmt::format("a lookup table requires a value for each key; found {} and {}",
                                        rows.num_elements(), known.num_elements()));
   }
-  state_->table.insert(known, ops::reshape(rows, known.shape()), unique);
+  state().table.insert(known, ops::reshape(rows, known.shape()), unique);
 }
-void HashTable::erase(const Tensor& keys) { state_->table.remove(keys_of(keys, key_dtype())); }
+void HashTable::erase(const Tensor& keys) { state().table.remove(keys_of(keys, key_dtype())); }
 std::pair<Tensor, Tensor> HashTable::all() const {
-  const Tensors entries = state_->table.export_all();
+  const Tensors entries = state().table.export_all();
   return {entries[0], entries[1]};
 }
 

@@ -25,6 +25,7 @@ struct DefaultValueKeywords {
 // another dtype and for symbolic tensors.
 class HashTable {
  public:
+  HashTable() = default;  // a member that is made later; until then its use throws FailedPrecondition
   // The values in the shape of the keys; the default value for unknown keys.
   Tensor lookup(const Tensor& keys) const;
   RaggedTensor lookup(const RaggedTensor& keys) const { return keys.with_flat_values(lookup(keys.flat_values())); }
@@ -43,12 +44,14 @@ class HashTable {
 
  private:
   struct State;
+  State& state() const;
   std::shared_ptr<State> state_;
 };
 
 // Throws FailedPrecondition for a key with two values, InvalidArgument for numbers of keys and values that differ.
 class StaticHashTable : public HashTable {
  public:
+  StaticHashTable() = default;
   StaticHashTable(const KeyValueTensorInitializer& initializer, const FillValue& default_value);
   StaticHashTable(const KeyValueTensorInitializer& initializer, const DefaultValueKeywords& keywords)
       : StaticHashTable(initializer, keywords.default_value) {}
@@ -56,6 +59,7 @@ class StaticHashTable : public HashTable {
 
 class MutableHashTable : public HashTable {
  public:
+  MutableHashTable() = default;
   MutableHashTable(DType key_dtype, DType value_dtype, const FillValue& default_value)
       : HashTable(key_dtype, value_dtype, default_value) {}
   void insert(const Tensor& keys, const Tensor& values) { put(keys, values, false); }
@@ -70,13 +74,14 @@ using lookup::MutableHashTable;
 // Ids of words; unknown ones get an id behind them by their hash. Without buckets: -1.
 class StaticVocabularyTable {
  public:
+  StaticVocabularyTable() = default;
   StaticVocabularyTable(const KeyValueTensorInitializer& initializer, std::int64_t num_oov_buckets);
   Tensor lookup(const Tensor& keys) const;
   std::int64_t size() const { return table_.size() + num_oov_buckets_; }
 
  private:
   StaticHashTable table_;
-  std::int64_t num_oov_buckets_;
+  std::int64_t num_oov_buckets_ = 0;
 };
 
 }  // namespace lockstep::lookup

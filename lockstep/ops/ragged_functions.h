@@ -75,6 +75,9 @@ R operator-(const R& x) {
   return ragged_values(x, [](const Tensor& values) { return -values; });
 }
 
+// Applies fn to each row. Results with axes become ragged rows; scalars become a tensor.
+RaggedRow map_ragged(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& elems);
+
 namespace ops {
 
 #define LOCKSTEP_RAGGED_PAIR(function)                                                                          \
@@ -160,8 +163,33 @@ template <typename A, typename B>
 requires RaggedPair<A, B> RaggedResult<A, B> gather(const A& params, const B& indices) {
   return RaggedResult<A, B>(gather_ragged(params, indices));
 }
+// Of a ragged condition: tensors, ragged tensors of the same rows, or numbers.
+template <Ragged C, typename A, typename B>
+requires RaggedPair<C, A> && RaggedPair<C, B> C where(const C& condition, const A& yes, const B& no) {
+  const auto values = [&](const auto& x) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(x)>>) {
+      return x;
+    } else {
+      return ragged_elementwise("where", condition, x,
+                                [](const Tensor& places, const Tensor& of) { return where(places, of, of); })
+          .flat_values();
+    }
+  };
+  return ragged_values(condition, [&](const Tensor& places) { return where(places, values(yes), values(no)); });
+}
+// Applies fn to each row, as map_ragged().
+template <typename Fn, std::same_as<RaggedTensor> R>
+RaggedRow map_fn(Fn fn, const R& elems) {
+  return lockstep::map_ragged(fn, elems);
+}
+// A function of an overloaded name, such as ops::square.
+template <std::same_as<RaggedTensor> R>
+RaggedRow map_fn(Tensor (*fn)(const Tensor&), const R& elems) {
+  return lockstep::map_ragged(fn, elems);
+}
 
 }  // namespace ops
+using ops::map_fn;
 
 namespace nn {
 
@@ -172,18 +200,6 @@ R embedding_lookup(const T& params, const R& ids) {
 }
 
 }  // namespace nn
-
-// Applies fn to each row. Results with axes become ragged rows; scalars become a tensor.
-RaggedRow map_ragged(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& elems);
-template <typename Fn, std::same_as<RaggedTensor> R>
-RaggedRow map_fn(Fn fn, const R& elems) {
-  return map_ragged(fn, elems);
-}
-// A function of an overloaded name, such as ops::square.
-template <std::same_as<RaggedTensor> R>
-RaggedRow map_fn(Tensor (*fn)(const Tensor&), const R& elems) {
-  return map_ragged(fn, elems);
-}
 
 namespace strings {
 

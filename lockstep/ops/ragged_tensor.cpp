@@ -30,6 +30,17 @@ Ints running_total(const Ints& lengths) {
 
 Tensor rows_of(const Tensor& x, std::int64_t begin, std::int64_t end) { return ops::slice_axis(x, 0, begin, end); }
 
+Json lists_of(const Tensor& values) {
+  if (values.rank() > 0) {
+    Json out = Json::array();
+    for (std::int64_t row = 0; row < values.shape()[0]; ++row) out.push_back(lists_of(values[row]));
+    return out;
+  }
+  if (values.dtype() == DType::kString) return Json(values.item<std::string>());
+  if (values.dtype() == DType::kBool) return Json(values.item<bool>());
+  return is_floating(values.dtype()) ? Json(values.item<double>()) : Json(values.item<std::int64_t>());
+}
+
 }  // namespace
 
 RaggedTensor::RaggedTensor(const std::vector<std::vector<std::string>>& rows) {
@@ -304,6 +315,13 @@ RaggedTensor RaggedTensor::with_flat_values(const Tensor& values) const {
                                        values.shape().to_string(), values_.dim(0)));
   }
   return RaggedTensor({}, values, splits_);
+}
+
+Json RaggedTensor::to_list() const {
+  if (splits_.empty()) return lists_of(values_);
+  Json out = Json::array();
+  for (std::int64_t row = 0; row < nrows(); ++row) out.push_back((*this)[row].to_list());
+  return out;
 }
 
 std::string RaggedTensor::to_string() const {

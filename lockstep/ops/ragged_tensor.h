@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/base/json.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/sparse_tensor.h"
 
@@ -60,11 +61,22 @@ class RaggedTensor {
   static RaggedTensor constant(const Values& values, DTypeLike dtype = DType::kInvalid);
   // Throw InvalidArgument for splits that do not begin at 0, decrease, or end elsewhere than the values.
   static RaggedTensor from_row_splits(const RaggedTensor& values, const Tensor& row_splits);
+  static RaggedTensor from_row_splits(const Tensor& values,
+                                      const Tensor& row_splits) {  // from_row_splits({3, 1}, {0, 2})
+    return from_row_splits(RaggedTensor(values), row_splits);
+  }
   static RaggedTensor from_row_splits(const RaggedParts& o) { return from_row_splits(o.values, o.row_splits); }
   static RaggedTensor from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths);
+  static RaggedTensor from_row_lengths(const Tensor& values, const Tensor& row_lengths) {
+    return from_row_lengths(RaggedTensor(values), row_lengths);
+  }
   static RaggedTensor from_row_lengths(const RaggedParts& o) { return from_row_lengths(o.values, o.row_lengths); }
   static RaggedTensor from_value_rowids(const RaggedTensor& values, const Tensor& value_rowids,
                                         std::optional<std::int64_t> nrows = std::nullopt);
+  static RaggedTensor from_value_rowids(const Tensor& values, const Tensor& value_rowids,
+                                        std::optional<std::int64_t> nrows = std::nullopt) {
+    return from_value_rowids(RaggedTensor(values), value_rowids, nrows);
+  }
   static RaggedTensor from_value_rowids(const RaggedParts& o) {
     return from_value_rowids(o.values, o.value_rowids, o.nrows);
   }
@@ -106,6 +118,8 @@ class RaggedTensor {
   RaggedTensor with_values(const RaggedTensor& values) const;  // of the same rows
   // "[[3, 1], [], [5]]".
   std::string to_string() const;
+  // The lists in lists, as JSON.
+  Json to_list() const;
 
  private:
   // FieldNamesOnly, as {{1, 2}, {3}} would be values and splits.

@@ -155,6 +155,16 @@ TEST(KeywordLines, NeuralNetworksImagesAndSignals) {
       "float32", {1, 2, 2, 4},
       {0, 0.2955202, 0.9320391, 0.997495, 0.5646425, 0.7833269, 0.9738476, 0.8632094, 0.6754632, 0.4273799, -0.4425204,
        -0.6877661, 0.14112, -0.1577457, -0.8715758, -0.9775301});
+  expect(
+      R"(ls::image::extract_patches({.images = im, .sizes = {1, 2, 2, 1}, .strides = {1, 2, 2, 1}, .rates = {1, 1, 1, 1}, .padding = "VALID"}))",
+      ls::image::extract_patches(
+          {.images = im, .sizes = {1, 2, 2, 1}, .strides = {1, 2, 2, 1}, .rates = {1, 1, 1, 1}, .padding = "VALID"}),
+      "float32", {1, 2, 2, 4},
+      {0, 0.2955202, 0.9320391, 0.997495, 0.5646425, 0.7833269, 0.9738476, 0.8632094, 0.6754632, 0.4273799, -0.4425204,
+       -0.6877661, 0.14112, -0.1577457, -0.8715758, -0.9775301});
+  expect(R"(ls::image::resize_with_crop_or_pad(im, {.target_height = 2, .target_width = 2}))",
+         ls::image::resize_with_crop_or_pad(im, {.target_height = 2, .target_width = 2}), "float32", {1, 2, 2, 1},
+         {0.997495, 0.9738476, 0.4273799, 0.14112});
   expect(R"(ls::image::central_crop(im, {.central_fraction = 0.5}))",
          ls::image::central_crop(im, {.central_fraction = 0.5}), "float32", {1, 2, 2, 1},
          {0.997495, 0.9738476, 0.4273799, 0.14112});

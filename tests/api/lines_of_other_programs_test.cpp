@@ -216,4 +216,48 @@ TEST(OtherProgramLines, CheckpointsThatAreMadeLater) {
   std::filesystem::remove_all(folder);
 }
 
+// self.dtype of a metric of one's own, which keras.ops take.
+class Positives : public keras::metrics::Metric {
+ public:
+  Positives() : Metric({.name = "positives"}) { count_ = add_weight({.initializer = "zeros", .name = "count"}); }
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor&) override {
+    count_.assign_add(kops::sum(kops::cast(kops::logical_and(kops::cast(y_true, "bool"), y_pred > 0.5), dtype())));
+  }
+  Tensor result() const override { return count_ * 1; }
+
+ private:
+  ls::Variable count_;
+};
+
+TEST(OtherProgramLines, MetricsHaveADtype) {
+  Positives positives;
+  positives.update_state({1.0, 0.0, 1.0}, {0.7, 0.9, 0.2}, {});
+  EXPECT_EQ(float(positives.result()), 1);
+}
+
+// Numbers of TensorFlow 2.21.
+TEST(OtherProgramLines, RaggedTensorsOfTheGuide) {
+  const auto is = [](const ls::RaggedTensor& ragged, const std::string& rows) {
+    EXPECT_EQ(ragged.to_list().dump(), ls::Json::parse(rows).dump());
+  };
+  const auto digits = ls::ragged::constant({{3, 1, 4, 1}, {}, {5, 9, 2}, {6}, {}});
+  const auto words = ls::ragged::constant({{"So", "long"}, {"thanks", "for"}});
+  is(digits, "[[3, 1, 4, 1], [], [5, 9, 2], [6], []]");
+  is(words, R"([["So", "long"], ["thanks", "for"]])");
+  is(ls::ops::map_fn(ls::math::square, digits), "[[9, 1, 16, 1], [], [25, 81, 4], [36], []]");
+  is(ls::map_fn([](const Tensor& row) { return row * 2; }, digits), "[[6, 2, 8, 2], [], [10, 18, 4], [12], []]");
+  const Tensor sums = ls::ops::map_fn([](const Tensor& row) { return ls::ops::reduce_sum(row); }, digits);
+  EXPECT_EQ(numbers(sums), (std::vector<double>{9, 0, 16, 6, 0}));
+  const std::string rows = "[[3, 1, 4, 1], [], [5, 9], [2]]";
+  is(ls::RaggedTensor::from_row_lengths({3, 1, 4, 1, 5, 9, 2}, {4, 0, 2, 1}), rows);
+  is(ls::RaggedTensor::from_row_splits({3, 1, 4, 1, 5, 9, 2}, {0, 4, 4, 6, 7}), rows);
+  is(ls::RaggedTensor::from_value_rowids({3, 1, 4, 1, 5, 9, 2}, {0, 0, 0, 0, 2, 2, 3}), rows);
+  is(ls::RaggedTensor::from_row_splits(ls::RaggedTensor::from_row_splits({3, 1}, {0, 2}), {0, 1, 1}), "[[[3, 1]], []]");
+  const auto y = ls::ragged::constant({{1.0, 2.0}, {3.0}});
+  is(ls::ops::where(y > 1.5, y, y * 10), "[[10.0, 2.0], [3.0]]");
+  is(ls::ops::where(y > 1.5, y, 0), "[[0.0, 2.0], [3.0]]");
+  is(ls::ops::where(y > 1.5, ls::constant(7.0), y), "[[1.0, 7.0], [7.0]]");
+  is(ls::ops::where(y > 1.5, 1, 0), "[[0, 1], [1]]");
+}
+
 }  // namespace lines_of_other_programs

@@ -29,6 +29,11 @@ TEST(TablesTest, StaticAndMutableTablesLookUpWhatWasPutIn) {
             }).find("two values for key 'a'"),
             std::string::npos);
 
+  ls::lookup::StaticHashTable later;  // a member of a class, made in its constructor
+  EXPECT_NE(error_of([&] { later.lookup(ls::constant({"a"})); }).find("used before it was made"), std::string::npos);
+  later = table;
+  EXPECT_EQ(numbers(later.lookup(ls::constant({"b"}))), (Numbers{2}));
+
   ls::lookup::experimental::MutableHashTable counts(ls::int64, ls::float32, 0.5);
   counts.insert(ls::constant({7, 8}), ls::constant({1.0, 2.0}));
   counts.insert(ls::constant({8}), ls::constant({3.0}));

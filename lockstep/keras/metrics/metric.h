@@ -79,7 +79,7 @@ class Metric {
   VariablePtr add_variable(const Shape& shape, std::string_view name, DType dtype = DType::kFloat32);
   VariablePtr add_variable(const MetricVariableOptions& options);
   VariablePtr add_weight(const MetricVariableOptions& options) { return add_variable(options); }
-  const std::string& dtype() const { return dtype_; }  // empty: floatx
+  std::string dtype() const { return dtype_.empty() ? "float32" : dtype_; }  // as in get_config()
 
  private:
   friend class BuiltInMetric;
