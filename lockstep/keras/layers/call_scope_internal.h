@@ -12,18 +12,36 @@ namespace lockstep::keras {
 
 class Layer;
 
-// Passes `training` from a layer to those it calls.
+// The call of a layer, with its `training`. As in Keras 3.15, layers that are called without one inherit that of the
+// layer called last, and not only that of the layer that calls them: after dropout(x, training = True) all the
+// following layers of the outermost call train, and none of them after base(x, training = False).
 class CallScope {
  public:
   explicit CallScope(std::optional<bool> training);
   ~CallScope();
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
+  // Of the call that this thread is in.
   static std::optional<bool> training();
+  // What a layer inherits that is called now.
+  static std::optional<bool> inherited();
   // Whether a layer is being called on this thread.
   static bool active();
   // Whether that layer was not called by another one.
   static bool is_outermost();
+
+ private:
+  std::optional<bool> previous_;
+};
+
+// Calls whose `training` the calls after them do not inherit, such as those that only build layers.
+class ScopedInheritance {
+ public:
+  ScopedInheritance() : ScopedInheritance(CallScope::inherited()) {}
+  explicit ScopedInheritance(std::optional<bool> inherited);
+  ~ScopedInheritance();
+  ScopedInheritance(const ScopedInheritance&) = delete;
+  ScopedInheritance& operator=(const ScopedInheritance&) = delete;
 
  private:
   std::optional<bool> previous_;

@@ -78,6 +78,7 @@ template <typename Derived, typename Options>
 class ImageLayer : public ConfiguredLayer<Derived, Options> {
  public:
   std::vector<std::string> argument_names() const override { return {"data"}; }
+  Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kDefaultTrue; }
   // Of images, or of a dict with images, labels and segmentation_masks.
   Structure call(const Structure& inputs, const CallContext&) override {
     if (!inputs.is_dict()) return changed(inputs.leaf(), false);

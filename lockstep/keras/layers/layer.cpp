@@ -320,6 +320,7 @@ void take_masks_of_first_call(Layer& layer, const CallArguments& arguments,
                               const std::function<void(const CallArguments&)>& call) {
   const PausedLosses no_losses;
   const NameScope names(layer.name());
+  const ScopedInheritance apart;
   const CallScope scope(false);
   std::vector<std::pair<Tensor, Tensor>> masked;
   try {
@@ -423,9 +424,9 @@ Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
       value && value->is_leaf() && value->leaf().value.is_boolean()) {
     training = value->leaf().value.get<bool>();
   }
-  if (!training) training = CallScope::training();
+  if (!training) training = CallScope::inherited();
   const TrainingArgument takes = training_argument();
-  if (!training && takes == TrainingArgument::kDefaultFalse) training = false;
+  if (!training && takes >= TrainingArgument::kDefaultFalse) training = takes == TrainingArgument::kDefaultTrue;
   if (!CallScope::active()) clear_losses();
   const CallScope scope(training);
   if (takes == TrainingArgument::kNone) {
@@ -438,6 +439,7 @@ Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
   check_inputs(inputs);
   bool symbolic_first = false;
   if (!built_) {
+    const ScopedInheritance apart;
     t_inherited_build = false;
     ensure_built(shapes_of(inputs));
     symbolic_first = module().is_null() && t_inherited_build && !t_built_by_caller &&

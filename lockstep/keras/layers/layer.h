@@ -151,8 +151,8 @@ class Layer : public Operation {
   virtual bool supports_masking() const { return false; }
   // Whether call() uses `context.mask` (functional models then keep the mask as an argument).
   virtual bool uses_mask() const { return false; }
-  // How call() takes `training`: not at all, with the default None, or with the default False.
-  enum class TrainingArgument { kNone, kOptional, kDefaultFalse };
+  // How call() takes `training`: not at all, with the default None, False or True.
+  enum class TrainingArgument { kNone, kOptional, kDefaultFalse, kDefaultTrue };
   virtual TrainingArgument training_argument() const { return TrainingArgument::kNone; }
   // Whether floating inputs are cast to the compute dtype before the call.
   virtual bool casts_inputs() const { return true; }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@
 namespace lockstep::keras {
 namespace {
 
-thread_local std::optional<bool> t_training;
+thread_local std::optional<bool> t_training, t_inherited;
 thread_local int t_calls = 0;
 constexpr std::int64_t kMaxCalls = 100'000;
 thread_local std::int64_t t_calls_left = -1;  // negative without a limit
@@ -35,16 +36,20 @@ CallScope::CallScope(std::optional<bool> training) : previous_(t_training) {
         "the model calls layers more than {} times, with the calls in the models that it calls", kMaxCalls));
   }
   if (t_calls_left > 0) --t_calls_left;
-  t_training = training;
+  t_training = t_inherited = training;
   ++t_calls;
 }
 CallScope::~CallScope() {
   t_training = previous_;
-  --t_calls;
+  if (--t_calls == 0) t_inherited.reset();
 }
 bool CallScope::active() { return t_calls > 0; }
 bool CallScope::is_outermost() { return t_calls == 1; }
 std::optional<bool> CallScope::training() { return t_training; }
+std::optional<bool> CallScope::inherited() { return t_inherited; }
+
+ScopedInheritance::ScopedInheritance(std::optional<bool> inherited) : previous_(std::exchange(t_inherited, inherited)) {}
+ScopedInheritance::~ScopedInheritance() { t_inherited = previous_; }
 
 ScopedCallLimit::ScopedCallLimit() : outermost_(t_calls_left < 0) {
   if (!outermost_) return;

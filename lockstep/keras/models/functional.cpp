@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/models/compiled_call_internal.h"
@@ -493,6 +494,8 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
     }
     try {
       const bool own = own_training(*this, node).has_value();
+      std::optional<ScopedInheritance> as_in_keras2;
+      if (keras_version() <= 2) as_in_keras2.emplace();
       values[i] = node.operation->run(node.arguments.map_tensors(lookup), own ? std::nullopt : training).flatten();
       if (follower && follower->taken()) {
         for (const std::size_t call : next->calls) done[call] = true;

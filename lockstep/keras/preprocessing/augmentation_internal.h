@@ -57,7 +57,7 @@ class ImageChange {
 template <typename Derived, typename Options>
 class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public ImageChange {
  public:
-  Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kOptional; }
+  Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kDefaultTrue; }
   std::vector<std::string> argument_names() const override { return {"data"}; }
   // Of images, or of a dict with images, labels, segmentation_masks and bounding_boxes.
   Structure call(const Structure& inputs, const CallContext& context) override {
@@ -65,8 +65,7 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public Image
     if (!images) throw_invalid_argument(fmt::format("invalid input of {}: the dict has no key 'images'", who()));
     const Tensor x = prepared(images->leaf());
     const bool single = images->leaf().rank() == 3;
-    // Keras's layers of this kind take their training argument for true where nobody gives it.
-    const bool training = context.arguments->find("training") ? context.training : true;
+    const bool training = context.training;
     const bool symbol = x.is_symbolic() && !graph::TraceScope::current();
     const bool changes = training || works_in_inference();
     Tensors drawn;

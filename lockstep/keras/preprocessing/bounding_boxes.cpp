@@ -28,7 +28,7 @@ class MaxNumBoundingBoxesLayer : public ConfiguredLayer<MaxNumBoundingBoxesLayer
     if (!options_.bounding_box_format) config.erase("bounding_box_format");
     return config;
   }
-  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kDefaultTrue; }
   std::vector<std::string> argument_names() const override { return {"data"}; }
   bool casts_inputs() const override { return false; }
 

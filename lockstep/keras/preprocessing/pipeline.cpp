@@ -25,15 +25,14 @@ class PipelineLayer : public ConfiguredLayer<PipelineLayer, PipelineOptions> {
     config.erase("dtype");
     return config;
   }
-  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kDefaultTrue; }
   std::vector<std::string> call_parameters() const override { return {"inputs", "training", "mask"}; }
   void build(const Nested<Shape>&) override {}
   Structure call(const Structure& inputs, const CallContext& context) override {
-    const bool training = context.arguments->find("training") ? context.training : true;
     Structure x = inputs;
     for (const LayerHandle& layer : options_.layers) {
       CallOptions options;
-      if (layer->training_argument() != TrainingArgument::kNone) options.training = training;
+      if (layer->training_argument() != TrainingArgument::kNone) options.training = context.training;
       x = (*layer)(x, options);
     }
     return x;
