@@ -79,6 +79,50 @@ def test_unknown_keywords_are_rejected(family, tmp_path):
         assert "unknown keyword 'frobnicate'" in answer.get("error", ""), (name, answer)
 
 
+# Arguments whose null Keras refuses only when the object is called; lockstep does when it is made. One of a class: (class, argument).
+REFUSED_IN_USE = {
+    "optimizers": {"rho", "epsilon", "epsilon_1", "epsilon_2", "beta", "beta_1", "beta_2", "beta_2_decay", "clip_threshold", "ns_steps",
+                   "initial_accumulator_value", "adam_beta_1", "adam_beta_2", "muon_a", "muon_b", "muon_c", "adam_lr_ratio", "momentum",
+                   "warmup_steps"},
+    "schedules": {"initial_learning_rate", "alpha", "t_mul", "m_mul", "decay_rate", "end_learning_rate", "power"},
+    "losses": {"gamma", "margin", "beta", ("CategoricalFocalCrossentropy", "alpha"), ("Tversky", "alpha")},
+    "metrics": {"threshold", "k", ("OneHotIoU", "axis"), ("OneHotMeanIoU", "axis"), ("SparseCategoricalCrossentropy", "axis")},
+    "initializers": {"value", "gain", "mean", "stddev", "minval", "maxval"},
+    "constraints": {"max_value", "min_value", "rate"},
+    "layers": {"filters", "padding", "height", "width", "equation", "depth_multiplier", "alpha", "value_range", "clip_limit", "tile_grid_size",
+               "sequence_stride", "sampling_rate", "num_mel_bins", "min_freq", "top_db", "mag_exp", "min_power", "ref_power", "mask_value",
+               "num_ops", "num_chains", "chain_depth", "bins", ("Rescaling", "scale"), "offset", "interpolation", "fill_mode", "dropout",
+               *[(name, "axis") for name in ("Concatenate", "GroupNormalization", "RMSNormalization")], ("GroupNormalization", "epsilon"),
+               *[(name, key) for name in ("MultiHeadAttention", "GroupQueryAttention") for key in ("kernel_initializer", "bias_initializer")],
+               *[(name, "fill_value") for name in ("RandomElasticTransform", "RandomPerspective", "RandomRotation", "RandomShear",
+                                                   "RandomTranslation", "RandomZoom")], ("HashedCrossing", "num_bins")},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_null_is_taken_where_keras_takes_it(family, tmp_path):
+    import keras
+    classes = keras_names.classes(keras_names.modules()[family])[0]
+    objects, taken = [], []
+    for name, config in objects_of_keras(family):
+        for key in config:
+            if config[key] is None or key == "name" or (key == "trainable" and name.endswith("Lookup")):  # Keras drops a lookup's
+                continue
+            objects.append((family, name, {**config, key: None}))
+            try:
+                classes[name].from_config(json.loads(json.dumps(objects[-1][2])))
+            except Exception:
+                taken.append((key, False))
+                continue
+            in_use = REFUSED_IN_USE.get(family, set())
+            taken.append((key, key not in in_use and (name, key) not in in_use))
+    wrong = [f"{name}: {key} was {'refused: ' + answer['error'] if 'error' in answer else 'taken'}"
+             for (_, name, _), (key, expected), answer in zip(objects, taken, answers(objects, tmp_path), strict=True)
+             if ("error" not in answer) != expected]
+    assert not wrong, "\n".join(wrong)
+    assert len(objects) > 3
+
+
 def test_configs_of_tf_keras_are_read(tmp_path):
     tf_keras = pytest.importorskip("tf_keras")
     modules = {"layers": tf_keras.layers, "optimizers": tf_keras.optimizers, "schedules": tf_keras.optimizers.schedules,

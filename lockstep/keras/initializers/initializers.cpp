@@ -385,9 +385,16 @@ InitializerPtr with_axes(const InitializerPtr& initializer, const Axes& input_ax
 
 namespace {
 
+double constant_number(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? 1.0 : 0.0;
+  if (!value.is_number())
+    throw_invalid_argument(fmt::format("Constant: 'value' is {}, expected numbers", dump_json(value).substr(0, 80)));
+  return value.get<double>();
+}
+
 void flatten_list(const Json& list, std::size_t depth, Shape& shape, std::vector<double>& values) {
   if (!list.is_array()) {
-    values.push_back(list.is_boolean() ? (list.get<bool>() ? 1.0 : 0.0) : list.get<double>());
+    values.push_back(constant_number(list));
     return;
   }
   const auto size = static_cast<std::int64_t>(list.size());
@@ -399,7 +406,7 @@ void flatten_list(const Json& list, std::size_t depth, Shape& shape, std::vector
 InitializerPtr constant_of(ConstantOptions o) {
   Json value = std::move(o.value);
   if (value.is_object()) value = value.value("config", Json::object()).value("value", Json(0.0));
-  if (!value.is_array()) return Constant(value.is_null() ? 0.0 : value.get<double>());
+  if (!value.is_array()) return Constant(constant_number(value));
   Shape shape;
   std::vector<double> values;
   flatten_list(value, 0, shape, values);

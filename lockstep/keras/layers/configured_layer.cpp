@@ -42,6 +42,8 @@ void set_dtype_of_activations(Json& config, DType dtype) {
 Layer::Options read_layer_options(FieldReader& reader) {
   Layer::Options options;
   reader("name", options.name);
+  const auto trainable = reader.config().find("trainable");
+  if (trainable != reader.config().end() && !trainable->is_boolean()) reader.fail("trainable", "boolean");
   reader("trainable", options.trainable);
   if (const Json* dtype = reader.take("dtype")) options.dtype = DTypePolicy::from_config(*dtype, who(reader) + ": ");
   reader("activity_regularizer", options.activity_regularizer);

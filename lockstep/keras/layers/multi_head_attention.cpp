@@ -140,6 +140,12 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options>, public MaskedSoftma
       throw_invalid_argument(fmt::format("{} '{}': sliding_window is {}, expected a positive integer", Derived::kClass,
                                          this->name(), *window));
     }
+    // Keras copies them for each projection.
+    if (this->options_.kernel_initializer.empty() || this->options_.bias_initializer.empty()) {
+      throw_invalid_argument(
+          fmt::format("{} '{}': kernel_initializer and bias_initializer must be initializers, found None",
+                      Derived::kClass, this->name()));
+    }
   }
   std::vector<Shape> input_shapes(const Nested<Shape>& shapes) const {
     std::vector<Shape> all = shapes.flatten();

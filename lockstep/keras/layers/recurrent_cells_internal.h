@@ -91,7 +91,9 @@ std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, laye
 // The bias of an LSTM: as `rest` gives it, with ones for the forget gate.
 class ForgetBias : public initializers::Initializer {
  public:
-  ForgetBias(initializers::InitializerPtr rest, std::int64_t units) : rest_(std::move(rest)), units_(units) {}
+  ForgetBias(initializers::InitializerPtr rest, std::int64_t units) : rest_(std::move(rest)), units_(units) {
+    if (!rest_) throw_invalid_argument("unit_forget_bias requires a bias_initializer, found None");
+  }
   std::string class_name() const override { return "ForgetBias"; }
   Tensor operator()(const Shape&, DType dtype) const override {
     const Tensor first = (*rest_)({units_}, dtype), last = (*rest_)({units_ * 2}, dtype);

@@ -15,6 +15,26 @@
 namespace lockstep::keras {
 namespace {
 
+// Numbers for the sides of axes, which are null in options until they are given, but not in configs.
+struct GivenSides {
+  Json& value;
+};
+
+}  // namespace
+
+template <>
+struct FieldType<GivenSides> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "integer or list of integers"; }
+  static bool read(const Json& found, const GivenSides& v) {
+    v.value = found;
+    return true;
+  }
+  static Json write(const GivenSides& v) { return v.value; }
+};
+
+namespace {
+
 using namespace layers;
 
 class FlattenLayer : public ConfiguredLayer<FlattenLayer, FlattenOptions> {
@@ -22,7 +42,7 @@ class FlattenLayer : public ConfiguredLayer<FlattenLayer, FlattenOptions> {
   static constexpr const char* kClass = "Flatten";
   template <typename V>
   static void fields(V& v, FlattenOptions& o) {
-    v("data_format", o.data_format);
+    v("data_format", null_read_as(o.data_format, "channels_last"));
   }
   explicit FlattenLayer(FlattenOptions options) : ConfiguredLayer(std::move(options)) {
     normalize_data_format(options_.data_format, fmt::format("Flatten '{}': data_format", name()));
@@ -181,8 +201,8 @@ class ZeroPaddingLayer : public ConfiguredLayer<Derived, ZeroPaddingOptions> {
   using Base = ConfiguredLayer<Derived, ZeroPaddingOptions>;
   template <typename V>
   static void fields(V& v, ZeroPaddingOptions& o) {
-    v("padding", o.padding);
-    v("data_format", o.data_format);
+    v("padding", GivenSides{o.padding});
+    v("data_format", null_read_as(o.data_format, "channels_last"));
   }
   explicit ZeroPaddingLayer(ZeroPaddingOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -208,8 +228,8 @@ class CroppingLayer : public ConfiguredLayer<Derived, CroppingOptions> {
   using Base = ConfiguredLayer<Derived, CroppingOptions>;
   template <typename V>
   static void fields(V& v, CroppingOptions& o) {
-    v("cropping", o.cropping);
-    if constexpr (kRank > 1) v("data_format", o.data_format);
+    v("cropping", GivenSides{o.cropping});
+    if constexpr (kRank > 1) v("data_format", null_read_as(o.data_format, "channels_last"));
   }
   explicit CroppingLayer(CroppingOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -269,7 +289,7 @@ class UpSamplingLayer : public ConfiguredLayer<Derived, UpSamplingOptions> {
     } else {
       v("size", o.size);
     }
-    if constexpr (kRank > 1) v("data_format", o.data_format);
+    if constexpr (kRank > 1) v("data_format", null_read_as(o.data_format, "channels_last"));
     if constexpr (kRank == 2) v("interpolation", o.interpolation);
   }
   explicit UpSamplingLayer(UpSamplingOptions options) : Base(std::move(options)) {

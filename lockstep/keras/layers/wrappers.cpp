@@ -18,6 +18,25 @@ namespace {
 
 using namespace layers;
 
+// A layer that may be null.
+struct LayerOrNull {
+  LayerHandle& layer;
+};
+
+}  // namespace
+
+template <>
+struct FieldType<LayerOrNull> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "layer or null"; }
+  static bool read(const Json& found, const LayerOrNull& v) {
+    return found.is_null() || FieldType<LayerHandle>::read(found, v.layer);
+  }
+  static Json write(const LayerOrNull& v) { return FieldType<LayerHandle>::write(v.layer); }
+};
+
+namespace {
+
 std::string prefixed(const std::string& prefix, const std::string& name) {
   return name.starts_with(prefix) ? name : prefix + name;
 }
@@ -29,7 +48,7 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
   static void fields(V& v, BidirectionalOptions& o) {
     v("merge_mode", o.merge_mode);
     v("layer", o.layer, Field::kRequired);
-    v("backward_layer", o.backward_layer);
+    v("backward_layer", LayerOrNull{o.backward_layer});
     v.dropped("weights");
     v.dropped("num_constants");
   }

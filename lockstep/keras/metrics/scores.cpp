@@ -132,6 +132,8 @@ class IoUMetric : public Metric {
             fmt::format("{}: target class {} is not below num_classes {}", class_name, id, classes_));
       }
     }
+    if (!options_.axis && !(options_.sparse_y_true && options_.sparse_y_pred))
+      throw_invalid_argument(fmt::format("{}: axis is None, expected that of the classes", class_name_));
     matrix_ = add_variable(Shape{classes_, classes_}, "total_confusion_matrix");
   }
   std::string class_name() const override { return class_name_; }
@@ -193,11 +195,7 @@ class IoUMetric : public Metric {
   }
 
  private:
-  HostArray classes_of(const HostArray& scores) const {
-    if (!options_.axis)
-      throw_invalid_argument(fmt::format("{}: axis is None, expected that of the classes", class_name_));
-    return argmax_last(move_to_end(scores, *options_.axis));
-  }
+  HostArray classes_of(const HostArray& scores) const { return argmax_last(move_to_end(scores, *options_.axis)); }
   // As in Keras, other numbers are left out.
   bool is_class(float value) const { return value >= 0 && value < static_cast<float>(classes_); }
   const char* class_name_;
@@ -371,6 +369,7 @@ MetricPtr OneHotMeanIoU(std::int64_t num_classes, OneHotIoUOptions o) {
                                      std::move(extra));
 }
 MetricPtr BinaryIoU(BinaryIoUOptions o) {
+  if (!o.threshold) throw_invalid_argument("BinaryIoU: threshold is None, expected a number");
   Json extra = keras::with_own_fields({}, o);
   IoUOptions options;
   options.name = o.name;

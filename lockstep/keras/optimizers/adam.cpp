@@ -66,6 +66,7 @@ OptimizerPtr Adam(AdamOptions options) {
   return std::make_shared<AdamOptimizer<AdamOptions>>("Adam", std::move(options));
 }
 OptimizerPtr AdamW(AdamWOptions options) {
+  if (!options.weight_decay) throw_invalid_argument("AdamW: weight_decay is None, expected a number");
   return std::make_shared<AdamOptimizer<AdamWOptions>>("AdamW", std::move(options));
 }
 

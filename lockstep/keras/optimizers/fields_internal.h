@@ -27,7 +27,11 @@ void common_fields(V& v, Options& o) {
   v.renamed("lr", "learning_rate", o.learning_rate);  // Keras 2
   v("learning_rate", o.learning_rate);
   v.renamed("decay", "learning_rate", Decay{o.learning_rate});  // Keras 2
-  v("weight_decay", o.weight_decay);
+  if constexpr (std::same_as<Options, AdamWOptions>) {
+    v("weight_decay", keras::RequiredNumber{o.weight_decay});
+  } else {
+    v("weight_decay", o.weight_decay);
+  }
   v("clipnorm", o.clipnorm);
   v("global_clipnorm", o.global_clipnorm);
   v("clipvalue", o.clipvalue);
@@ -121,7 +125,7 @@ void own_fields(V& v, MuonOptions& o) {
   v("adam_beta_1", o.adam_beta_1);
   v("adam_beta_2", o.adam_beta_2);
   v("epsilon", o.epsilon);
-  v("exclude_layers", o.exclude_layers);
+  v("exclude_layers", keras::null_read_as(o.exclude_layers, {}));
   v("muon_a", o.muon_a);
   v("muon_b", o.muon_b);
   v("muon_c", o.muon_c);
@@ -174,7 +178,7 @@ namespace lockstep::keras {
 
 template <>
 struct FieldType<optimizers::LearningRate> {
-  static constexpr bool kTakesNull = true;
+  static constexpr bool kTakesNull = false;
   static std::string name() { return "number or schedule"; }
   static bool read(const Json& found, optimizers::LearningRate& v);
   // The value of a variable; null for a function.

@@ -30,7 +30,6 @@ bool FieldType<optimizers::LearningRate>::read(const Json& found, optimizers::Le
     v = found.get<double>();
     return true;
   }
-  if (found.is_null()) return true;  // what is written for a function
   if (!found.is_object()) return false;
   const auto config = found.find("config");
   if (!schedules::is_schedule(found) && config != found.end() && config->is_object() && config->contains("value") &&

@@ -202,7 +202,7 @@ class RandomRotationLayer : public AffineLayer<RandomRotationLayer, RandomRotati
   template <typename V>
   static void fields(V& v, RandomRotationOptions& o) {
     image_fields(v, o);
-    v("factor", o.factor, Field::kRequired);
+    v("factor", null_read_as(o.factor, 0), Field::kRequired);
     v("fill_mode", o.fill_mode);
     v("fill_value", o.fill_value);
     v("interpolation", o.interpolation);

@@ -103,7 +103,7 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
   static void fields(V& v, DiscretizationOptions& o) {
     v("bin_boundaries", o.bin_boundaries);
     v("num_bins", o.num_bins);
-    v("epsilon", o.epsilon);
+    v("epsilon", null_unless(!o.bin_boundaries, o.epsilon));  // for adapt()
     v("output_mode", o.output_mode);
     v.dropped("sparse", false);
   }

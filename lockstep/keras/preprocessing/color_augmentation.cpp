@@ -68,7 +68,11 @@ class ColorLayer : public AugmentationLayer<Derived, Options> {
   template <typename V>
   static void fields(V& v, Options& o) {
     image_fields(v, o);
-    v("factor", o.factor, Derived::kFactor);
+    if constexpr (requires { Derived::kNullFactor; }) {
+      v("factor", null_read_as(o.factor, Derived::kNullFactor), Derived::kFactor);
+    } else {
+      v("factor", o.factor, Derived::kFactor);
+    }
     v("value_range", o.value_range);
     v("seed", o.seed);
   }
@@ -101,6 +105,7 @@ class RandomContrastLayer : public ColorLayer<RandomContrastLayer, RandomContras
 class RandomBrightnessLayer : public ColorLayer<RandomBrightnessLayer, RandomContrastOptions> {
  public:
   static constexpr const char* kClass = "RandomBrightness";
+  static constexpr int kNullFactor = 0;
   explicit RandomBrightnessLayer(RandomContrastOptions options) : ColorLayer(std::move(options), -1, 1) {}
   Tensors draw(const Tensor& x) override { return {uniform(x, {1, 1, 1}, range_)}; }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {

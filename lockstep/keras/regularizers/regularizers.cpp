@@ -16,7 +16,7 @@ struct L1Options {
 };
 template <typename V>
 void fields(V& v, L1Options& o) {
-  v("l1", o.l1);
+  v("l1", keras::null_read_as(o.l1, 0.01));
 }
 
 struct L2Options {
@@ -24,7 +24,7 @@ struct L2Options {
 };
 template <typename V>
 void fields(V& v, L2Options& o) {
-  v("l2", o.l2);
+  v("l2", keras::null_read_as(o.l2, 0.01));
 }
 
 struct L1L2Options {
@@ -33,8 +33,8 @@ struct L1L2Options {
 };
 template <typename V>
 void fields(V& v, L1L2Options& o) {
-  v("l1", o.l1);
-  v("l2", o.l2);
+  v("l1", keras::null_read_as(o.l1, 0));
+  v("l2", keras::null_read_as(o.l2, 0));
   v.dropped("name");
 }
 
