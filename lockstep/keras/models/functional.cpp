@@ -409,6 +409,25 @@ bool calls_otherwise(const ModelImpl& model, const std::vector<std::shared_ptr<N
   return std::ranges::any_of(nodes, [&](const auto& node) { return own_training(model, *node) == !training; });
 }
 
+bool has_training(const CallContext& context) {
+  const Argument* given = context.arguments->find("training");
+  return given && given->is_leaf() && given->leaf().value.is_boolean();
+}
+
+// Whether layers train in a call without the argument: those whose node has it, or whose default is true.
+bool trains_by_default(const FunctionalImpl& model) {
+  return std::ranges::any_of(model.nodes(), [](const auto& node) {
+    const Argument* given = node->arguments.find("training");
+    if (given && given->is_leaf() && given->leaf().value == Json(true)) return true;
+    const auto* layer = dynamic_cast<const Layer*>(node->operation);
+    if (!layer) return false;
+    if (const auto* inner = dynamic_cast<const FunctionalImpl*>(layer)) return trains_by_default(*inner);
+    if (const auto* inner = dynamic_cast<const SequentialImpl*>(layer))
+      return inner->functional() && trains_by_default(*inner->functional());
+    return layer->training_argument() == Layer::TrainingArgument::kDefaultTrue;
+  });
+}
+
 }  // namespace
 
 void FunctionalImpl::check_extents(const std::vector<Tensor>& given) const {
@@ -437,7 +456,8 @@ Structure FunctionalImpl::call_with_any_extents(const Structure& inputs, const C
 Structure FunctionalImpl::call_adjusted(const Structure& adjusted, const CallContext& context) {
   const std::vector<Tensor> masks = context.mask.flatten();
   const bool masked = std::ranges::any_of(masks, [](const Tensor& mask) { return mask.defined(); });
-  if (context.training || masked || calls_otherwise(*this, nodes_, context.training))
+  if (context.training || masked || calls_otherwise(*this, nodes_, context.training) ||
+      (!has_training(context) && trains_by_default(*this)))
     return call_layers(adjusted, context);
   const auto layers = [&](const std::vector<Tensor>& leaves) {
     return call_layers(Structure(leaves), context).flatten();
@@ -469,11 +489,7 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
     if (--uses[id] == 0) values[id].clear();
     return value;
   };
-  std::optional<bool> training;
-  if (const Argument* given = context.arguments->find("training");
-      given && given->is_leaf() && given->leaf().value.is_boolean()) {
-    training = context.training;
-  }
+  const std::optional<bool> training = has_training(context) ? std::optional(context.training) : std::nullopt;
   const FollowerSearch search(nodes_, uses_);
   const bool traced = ops::ScopedRecorder::active() != nullptr;
   const bool apart = traced || calls_otherwise(*this, nodes_, context.training);
