@@ -15,8 +15,8 @@ using ls::Tensor;
 namespace training_of_calls {
 
 bool has_zeros(const Tensor& x) { return ops::reduce_any(ops::equal(x, 0.0)).item<bool>(); }
-bool moved(const layers::BatchNormalization& norm) {
-  return ops::reduce_any(ops::not_equal(norm.non_trainable_variables().at(0), 0.0)).item<bool>();
+bool moved(const keras::LayerHandle& norm) {
+  return ops::reduce_any(ops::not_equal(norm.non_trainable_weights().at(0), 0.0)).item<bool>();
 }
 
 // Dropout with this argument, batch normalization and dropout without one, of the same input.
@@ -27,11 +27,11 @@ class Three : public keras::Model {
     const Tensor first = a_(x, {.training = first_}), second = norm(x), third = b_(x);
     return keras::Structure::list({first, second, third});
   }
-  layers::BatchNormalization norm{{.momentum = 0.5}};
+  keras::LayerHandle norm = layers::BatchNormalization({.momentum = 0.5});
 
  private:
   std::optional<bool> first_;
-  layers::Dropout a_{0.5, {.seed = 1}}, b_{0.5, {.seed = 2}};
+  keras::LayerHandle a_ = layers::Dropout(0.5, {.seed = 1}), b_ = layers::Dropout(0.5, {.seed = 2});
 };
 
 // 1 for each of the three that trained.
@@ -58,7 +58,8 @@ TEST(TrainingOfCalls, IsPassedOnToTheLayersAfter) {
 
 TEST(TrainingOfCalls, OfFunctionalModels) {
   const auto x = keras::Input({6});
-  const layers::BatchNormalization after({.momentum = 0.5}), apart({.momentum = 0.5});
+  const auto after = layers::BatchNormalization({.momentum = 0.5}),
+             apart = layers::BatchNormalization({.momentum = 0.5});
   const auto first = after(layers::Dropout(0.5, {.seed = 1})(x, {.training = true}));
   const auto second = apart(layers::Dropout(0.5, {.seed = 2})(first));  // whose node has the argument false
   const keras::Model model(x, second);
@@ -74,8 +75,9 @@ TEST(TrainingOfCalls, LayersOfImagesTrainByDefault) {
   for (const keras::LayerHandle& first :
        {keras::LayerHandle(layers::RandomContrast(0.1)), keras::LayerHandle(layers::Resizing(3, 3)),
         keras::LayerHandle(layers::Rescaling(2.0))}) {
-    const layers::BatchNormalization norm;
-    const keras::Sequential model({keras::Input({4, 4, 3}), first, norm});
+    const auto norm = layers::BatchNormalization();
+    const auto x = keras::Input({4, 4, 3});
+    const keras::Model model(x, norm(first(x)));
     model.predict(ops::ones({2, 4, 4, 3}));
     EXPECT_FALSE(moved(norm)) << first.class_name();
     model(ops::ones({2, 4, 4, 3}));
