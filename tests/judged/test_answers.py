@@ -1,11 +1,14 @@
 """The store of Keras's answers (answers.py): what it gives is what Keras gives, and it notices every change."""
 
+import inspect
+
 import keras
 import numpy as np
 import pytest
 
 import answers
 import lockstep_tool as tool
+import stored
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -104,13 +107,13 @@ def test_a_wrong_answer_is_found_when_it_is_computed_again(store, monkeypatch):
         answers.predict(model(), x)
 
 
-def test_a_tenth_is_drawn(monkeypatch):
+def test_some_are_drawn(monkeypatch):
     monkeypatch.setattr(answers.tool, "CONFORMANCE", False)
     counts = []
     for seed in range(20):
         monkeypatch.setattr(answers, "SEED", seed)
         counts.append(sum(answers.drawn(f"digest {i}") for i in range(1000)))
-    assert all(50 < count < 150 for count in counts) and len(set(counts)) > 1, counts
+    assert all(15 < count < 75 for count in counts) and len(set(counts)) > 1, counts
 
 
 @keras.saving.register_keras_serializable("Answers")
@@ -135,3 +138,42 @@ def test_answers_that_no_case_asks_for_are_removed(store, monkeypatch):
     (folder / "old.z").write_bytes(b"")
     answers.remove_unasked(["test_answers"])
     assert list(folder.iterdir()) == [kept]
+
+
+def test_an_original_is_stored_with_its_files(store, tmp_path_factory):
+    def compute():
+        (folder / "a").mkdir()
+        (folder / "a" / "x.txt").write_text(text)
+        return {"list": [np.arange(3), 2.5, None], "text": "\xe9"}, (np.float16(1), np.array(["b"], object))
+
+    text, found = "one", []
+    for text in ("one", "one", "two"):
+        folder = tmp_path_factory.mktemp("files")
+        found.append(stored.original(compute, folder))
+        assert (folder / "a" / "x.txt").read_text() == text
+    assert repr(found[0]) == repr(found[1]) == repr(found[2])
+    assert answers.counts == {"not stored": 2, "stored": 1}
+
+
+def test_an_original_follows_from_all_that_it_names(store):
+    made, path = model(), store / "file"
+    sources = stored.Sources()
+    sources.function(lambda: model().predict(data()[0]))
+    assert {inspect.getsource(model), inspect.getsource(data), tool.SEED} <= {part for part in sources.found if isinstance(part, (str, int))}
+    with pytest.raises(TypeError, match="what 'made' is"):
+        stored.original(lambda: made.get_weights())
+    for content in ("a", "b", "a"):
+        path.write_text(content)
+        assert stored.original(lambda: path.read_text(), files=[path]) == content
+    assert answers.counts == {"not stored": 2, "stored": 1}
+
+
+@pytest.mark.parametrize("name", ["m.keras", "m.h5"])
+def test_weights_of_a_file_of_the_same_structure(name, store):
+    made = model()
+    for _ in range(2):
+        tool.randomise(made, tool.generator("weights"))
+        made.save(store / name)
+        for ours, theirs in zip(stored.weights(keras, store / name), made.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert answers.counts == {"not stored": 1, "stored": 1}

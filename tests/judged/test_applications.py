@@ -49,7 +49,7 @@ def config(path):
 
 
 @pytest.mark.skipif(tool.CONTROL, reason="Keras has no such command")
-@pytest.mark.parametrize(("name", "arguments", "options"), tool.pick(ROWS, 4, "applications"),
+@pytest.mark.parametrize(("name", "arguments", "options"), tool.pick(ROWS, 2, "applications"),
                          ids=lambda value: value if isinstance(value, str) else "")
 def test_new(name, arguments, options, tmp_path):
     keras.backend.clear_session()

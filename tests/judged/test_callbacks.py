@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import lockstep_tool as tool
+import stored
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="callbacks belong to the library, not to the tool")
 PROBE = tool.ROOT / "build" / "bin" / "callback_probe"
@@ -67,10 +68,14 @@ def files(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
+def named(model):
+    return [[v.path, np.asarray(v)] for v in model.variables]
+
+
 def same_weights(ours, theirs, what):
-    for a, b in zip(ours.variables, theirs.variables, strict=True):
-        if "seed" not in b.path:
-            tool.assert_close(np.asarray(a), np.asarray(b), 1e-4, f"{what}: {b.path}", atol=1e-6)
+    for a, (path, b) in zip(ours.variables, theirs if isinstance(theirs, list) else named(theirs), strict=True):
+        if "seed" not in path:
+            tool.assert_close(np.asarray(a), b, 1e-4, f"{what}: {path}", atol=1e-6)
 
 
 def same_files(ours, theirs, model):
@@ -94,33 +99,43 @@ def same_files(ours, theirs, model):
 
 @pytest.mark.quick(14)
 @pytest.mark.parametrize("name", CASES)
-def test_callbacks(name, tmp_path, request, monkeypatch, capfd):
-    rng = tool.generator(request.node.name)
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dropout(0.2), keras.layers.Dense(4)])
-    tool.randomise(model, rng)
-    model.compile(optimizer=keras.optimizers.SGD(1e30 if name == "nan" else 0.2, momentum=0.9, use_ema=name.startswith("ema"),
-                                                 ema_momentum=0.8), loss="mse", metrics=["mae"])
-    model.save(tmp_path / "m.keras")
-    data = {"x": rng.normal(0, 1, (40, 6)), "y": rng.normal(0, 1, (40, 4)), "vx": rng.normal(0, 1, (12, 6)), "vy": rng.normal(0, 1, (12, 4))}
-    data = {key: value.astype("float32") for key, value in data.items()}
-    np.savez(tmp_path / "d.npz", **data)
+def test_callbacks(name, tmp_path, capfd):
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+
+    def written():
+        rng = tool.generator(f"test_callbacks[{name}]")
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dropout(0.2), keras.layers.Dense(4)])
+        tool.randomise(model, rng)
+        model.compile(optimizer=keras.optimizers.SGD(1e30 if name == "nan" else 0.2, momentum=0.9, use_ema=name.startswith("ema"),
+                                                     ema_momentum=0.8), loss="mse", metrics=["mae"])
+        model.save(tmp_path / "m.keras")
+        data = {"x": rng.normal(0, 1, (40, 6)), "y": rng.normal(0, 1, (40, 4)), "vx": rng.normal(0, 1, (12, 6)), "vy": rng.normal(0, 1, (12, 4))}
+        data = {key: value.astype("float32") for key, value in data.items()}
+        np.savez(tmp_path / "d.npz", **data)
+        theirs.mkdir()
+        fits = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(theirs)
+            for _ in range(2 if name.endswith("again") else 1):
+                keras.utils.set_random_seed(3)
+                judge = keras.models.load_model(tmp_path / "m.keras")
+                capfd.readouterr()
+                history = judge.fit(data["x"], data["y"], epochs=9, batch_size=8, verbose=0, validation_data=(data["vx"], data["vy"]),
+                                    callbacks=[keras_callback(*case) for case in CASES[name]])
+                fits.append([messages(capfd.readouterr().out), {key: np.asarray(v, "float64") for key, v in history.history.items()}])
+        return fits, named(judge)
+
+    fits, at_the_end = stored.original(written, tmp_path)
     rows = [{"class_name": kind, "config": config} for kind, config in CASES[name]]
     (tmp_path / "c.json").write_text(json.dumps({"epochs": 9, "batch_size": 8, "seed": 3, "callbacks": rows}))
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    ours.mkdir(), theirs.mkdir()
-    monkeypatch.chdir(theirs)
-    for _ in range(2 if name.endswith("again") else 1):
+    ours.mkdir()
+    for printed, history in fits:
         done = subprocess.run([str(PROBE), tmp_path / "m.keras", tmp_path / "d.npz", tmp_path / "c.json", tmp_path / "o.keras", tmp_path / "h.json"],
                               cwd=ours, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        keras.utils.set_random_seed(3)
-        judge = keras.models.load_model(tmp_path / "m.keras")
-        capfd.readouterr()
-        history = judge.fit(data["x"], data["y"], epochs=9, batch_size=8, verbose=0, validation_data=(data["vx"], data["vy"]),
-                            callbacks=[keras_callback(*case) for case in CASES[name]])
-        assert messages(done.stdout) == messages(capfd.readouterr().out)
-        tool.assert_history(tool.load_history(tmp_path / "h.json"), {key: np.asarray(v, "float64").tolist() for key, v in history.history.items()})
-    same_weights(keras.models.load_model(tmp_path / "o.keras"), judge, "at the end")
+        assert messages(done.stdout) == printed
+        tool.assert_history(tool.load_history(tmp_path / "h.json"), history)
+    same_weights(keras.models.load_model(tmp_path / "o.keras"), at_the_end, "at the end")
     same_files(ours, theirs, tmp_path / "m.keras")
 
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.saved_model import loader_impl
 
+import answers
 import lockstep_tool as tool
 import train_table as table
 from test_train import compare
@@ -25,15 +26,15 @@ def trained(request, tmp_path):
     model.compile(optimizer=keras.optimizers.Adam(0.01), loss=keras.losses.MeanSquaredError(),
                   metrics=[keras.metrics.MeanAbsoluteError()])
     x, y = table.inputs(rng, model, 17), table.targets(rng, "real", 17)
-    model.fit(x, y, batch_size=8, epochs=2, verbose=0)
+    answers.fit(model, x, y, batch_size=8, epochs=2)
     model.save(tmp_path / "m.keras")
     return model, x, y
 
 
 def continues(ours, model, x, y):
     compare(ours, model, 1e-6)
-    ours.fit(x, y, batch_size=8, shuffle=False, verbose=0)
-    model.fit(x, y, batch_size=8, shuffle=False, verbose=0)
+    answers.fit(ours, x, y, batch_size=8)
+    answers.fit(model, x, y, batch_size=8)
     compare(ours, model, 1e-5)
 
 
@@ -60,7 +61,7 @@ def test_to_weights(trained, tmp_path):
     tool.ok("convert", tmp_path / "m.keras", tmp_path / "out.weights.h5")
     other = keras.models.clone_model(model)
     other.load_weights(tmp_path / "out.weights.h5")
-    tool.assert_close(other.predict(x, verbose=0), model.predict(x, verbose=0), 1e-6)
+    tool.assert_close(other.predict(x, verbose=0), answers.predict(model, x)[0], 1e-6)
 
 
 def test_to_safetensors(trained, tmp_path):
@@ -104,7 +105,7 @@ def test_saved_model_in_tensorflow_2(trained, tmp_path):
     serve = loaded.signatures["serving_default"]
     key = list(serve.structured_input_signature[1])[0]
     for n in (1, 3, 17):
-        expected = model.predict(x[:n], verbose=0)
+        expected = answers.predict(model, x[:n])[0]
         out = serve(**{key: tf.constant(x[:n])})
         tool.assert_close(list(out.values())[0].numpy(), expected, 1e-5)
     assert len(loaded.variables) == len(model.weights)
@@ -114,7 +115,7 @@ def test_saved_model_in_tensorflow_2(trained, tmp_path):
 def test_saved_model_in_tensorflow_1(trained, tmp_path):
     model, x, _ = trained
     path = saved_model(tmp_path)
-    expected = {n: model.predict(x[:n], verbose=0) for n in (1, 3, 17)}
+    expected = {n: answers.predict(model, x[:n])[0] for n in (1, 3, 17)}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         meta = tf.compat.v1.saved_model.loader.load(session, ["serve"], path)
         signature = meta.signature_def["serving_default"]
@@ -128,7 +129,7 @@ def test_saved_model_as_layer(trained, tmp_path):
     model, x, _ = trained
     layer = keras.layers.TFSMLayer(saved_model(tmp_path), call_endpoint="serving_default")
     for n in (1, 3, 17):
-        tool.assert_close(list(layer(x[:n]).values())[0].numpy(), model.predict(x[:n], verbose=0), 1e-5)
+        tool.assert_close(list(layer(x[:n]).values())[0].numpy(), answers.predict(model, x[:n])[0], 1e-5)
 
 
 def test_saved_model_in_hub_with_gradients(trained, tmp_path):
@@ -136,7 +137,7 @@ def test_saved_model_in_hub_with_gradients(trained, tmp_path):
     model, x, _ = trained
     layer = hub.KerasLayer(saved_model(tmp_path), trainable=True)
     for n in (1, 3, 17):
-        tool.assert_close(layer(tf.constant(x[:n]), training=False).numpy(), model.predict(x[:n], verbose=0), 1e-5)
+        tool.assert_close(layer(tf.constant(x[:n]), training=False).numpy(), answers.predict(model, x[:n])[0], 1e-5)
     assert len(layer.trainable_variables) == len(model.trainable_weights)
     with tf.GradientTape() as tape:
         ours = tf.reduce_sum(layer(tf.constant(x), training=True) ** 2)
@@ -157,7 +158,7 @@ def test_predict_of_keras_export(trained, tmp_path):
     model.export(tmp_path / "sm", verbose=False)
     for n in (1, 3, 17):
         outputs = tool.predict(tmp_path / "sm", x[:n], tmp_path, "--batch-size", 5, single=True)
-        tool.assert_close(outputs[0][1], model.predict(x[:n], verbose=0), 1e-5)
+        tool.assert_close(outputs[0][1], answers.predict(model, x[:n])[0], 1e-5)
 
 
 def test_tables_of_vocabularies(tmp_path):

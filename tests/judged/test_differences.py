@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras
 
 import lockstep_tool as tool
+import stored
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 L = keras.layers
@@ -108,22 +109,25 @@ def keras_2_models():
 @pytest.mark.quick(4)
 @pytest.mark.parametrize("number", range(8))
 def test_training_of_keras_2(number, tmp_path):
-    what, model, words = list(keras_2_models())[number]
-    rng = tool.generator("training of keras 2", number)
-    model.set_weights([rng.normal(0, 0.5, w.shape) if w.min() == w.max() == 0 or w.ndim > 1 else w for w in model.get_weights()])
-    # Adam would enlarge the noise in gradients of biases before a normalization.
-    model.compile(tf_keras.optimizers.Adam(0.05) if words else tf_keras.optimizers.SGD(0.05), "mse")
-    model.save(tmp_path / "m.h5")
-    shape = (12, *model.input_shape[1:])
-    x = (rng.integers(0, words, shape) if words else rng.normal(0, 1, shape)).astype("float32")
-    y = rng.normal(0, 1, (12, 2)).astype("float32")
-    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
-    wanted = tf_keras.models.load_model(tmp_path / "m.h5").predict(x, verbose=0)  # which may change statistics
+    def written():
+        what, model, words = list(keras_2_models())[number]
+        rng = tool.generator("training of keras 2", number)
+        model.set_weights([rng.normal(0, 0.5, w.shape) if w.min() == w.max() == 0 or w.ndim > 1 else w for w in model.get_weights()])
+        # Adam would enlarge the noise in gradients of biases before a normalization.
+        model.compile(tf_keras.optimizers.Adam(0.05) if words else tf_keras.optimizers.SGD(0.05), "mse")
+        model.save(tmp_path / "m.h5")
+        shape = (12, *model.input_shape[1:])
+        x = (rng.integers(0, words, shape) if words else rng.normal(0, 1, shape)).astype("float32")
+        y = rng.normal(0, 1, (12, 2)).astype("float32")
+        tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+        wanted = tf_keras.models.load_model(tmp_path / "m.h5").predict(x, verbose=0)  # which may change statistics
+        model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
+        return what, x, wanted, model.get_weights()
+
+    what, x, wanted, weights = stored.original(written, tmp_path)
     tool.assert_close(tool.predict(tmp_path / "m.h5", x, tmp_path)[0][1], wanted, 1e-5, what)
-    model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
     tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "o.h5")
-    trained = tf_keras.models.load_model(tmp_path / "o.h5", compile=False)
-    for ours, theirs in zip(trained.get_weights(), model.get_weights(), strict=True):
+    for ours, theirs in zip(stored.weights(tf_keras, tmp_path / "o.h5"), weights, strict=True):
         tool.assert_close(ours, theirs, 1e-4, what, atol=1e-6)
 
 
@@ -166,21 +170,26 @@ def test_shapes_of_states_are_in_build_configs(number, tmp_path):
 @pytest.mark.parametrize("rank", [1, 2])
 @pytest.mark.parametrize("module", [keras, tf_keras], ids=["keras", "tf_keras"])
 def test_convolutional_layers_in_both_directions(module, rank, sequences, tmp_path):
-    rng = tool.generator("both directions", rank, sequences)
-    T = module.layers
-    shape = (3, *(4, 5)[:rank], 2)
-    x = module.Input(shape)
-    inner = getattr(T, f"ConvLSTM{rank}D")(2, 2, padding="same", return_sequences=sequences)
-    model = module.Model(x, T.Bidirectional(inner, merge_mode="concat" if sequences else "ave")(x))
-    model.set_weights([rng.normal(0, 0.5, w.shape) for w in model.get_weights()])
-    data = rng.normal(0, 1, (4, *shape)).astype("float32")
-    wanted = model.predict(data, verbose=0)
+    def written():
+        rng = tool.generator("both directions", rank, sequences)
+        T = module.layers
+        shape = (3, *(4, 5)[:rank], 2)
+        x = module.Input(shape)
+        inner = getattr(T, f"ConvLSTM{rank}D")(2, 2, padding="same", return_sequences=sequences)
+        model = module.Model(x, T.Bidirectional(inner, merge_mode="concat" if sequences else "ave")(x))
+        model.set_weights([rng.normal(0, 0.5, w.shape) for w in model.get_weights()])
+        data = rng.normal(0, 1, (4, *shape)).astype("float32")
+        for name in ("m.keras", "m.h5"):
+            model.save(tmp_path / name)
+        return data, model.predict(data, verbose=0)
+
+    data, wanted = stored.original(written, tmp_path)
     for name in ("m.keras", "m.h5"):
-        model.save(tmp_path / name)
         tool.assert_close(tool.predict(tmp_path / name, data, tmp_path)[0][1], wanted, 1e-5, name)
         tool.ok("convert", tmp_path / name, tmp_path / f"o_{name}")
-        tool.assert_close(module.models.load_model(tmp_path / f"o_{name}" if module is keras or name == "m.h5" else tmp_path / name)
-                          .predict(data, verbose=0), wanted, 1e-6, name)
+        path = tmp_path / f"o_{name}" if module is keras or name == "m.h5" else tmp_path / name
+        read = stored.original(lambda: module.models.load_model(path).predict(data, verbose=0), files=[path])
+        tool.assert_close(read, wanted, 1e-6, name)
 
 
 def test_nested_models_of_keras_2_called_with_a_dict(tmp_path):
@@ -218,20 +227,24 @@ def test_masks_of_joined_sequences_are_written(tmp_path):
 @pytest.mark.parametrize("name", ["Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate"])
 def test_merged_masks_of_keras_2(name, tmp_path):
     """In Keras 2 a step counts if it does in all inputs; in Keras 3 if it does in any."""
-    T, rng = tf_keras.layers, tool.generator("merged masks", name)
-    x, y, z = [tf_keras.Input((4, 3)) for _ in range(3)]
-    both = getattr(T, name)()([T.Masking()(x), T.Masking()(y)])
-    one = getattr(T, name)()([T.Masking()(y), T.Dense(3)(z)])
-    model = tf_keras.Model([x, y, z], [T.LSTM(3)(both), T.GRU(2)(one)])
-    data = [rng.normal(0, 1, (6, 4, 3)).astype("float32") for _ in range(3)]
-    for part in data:
-        part[rng.random((6, 4)) < 0.4] = 0
-    wanted = model.predict(data, verbose=0)
-    model.save(tmp_path / "m.h5")
+    def written():
+        T, rng = tf_keras.layers, tool.generator("merged masks", name)
+        x, y, z = [tf_keras.Input((4, 3)) for _ in range(3)]
+        both = getattr(T, name)()([T.Masking()(x), T.Masking()(y)])
+        one = getattr(T, name)()([T.Masking()(y), T.Dense(3)(z)])
+        model = tf_keras.Model([x, y, z], [T.LSTM(3)(both), T.GRU(2)(one)])
+        data = [rng.normal(0, 1, (6, 4, 3)).astype("float32") for _ in range(3)]
+        for part in data:
+            part[rng.random((6, 4)) < 0.4] = 0
+        model.save(tmp_path / "m.h5")
+        return data, model.predict(data, verbose=0)
+
+    data, wanted = stored.original(written, tmp_path)
     for (_, ours), theirs in zip(tool.predict(tmp_path / "m.h5", data, tmp_path), wanted, strict=True):
         tool.assert_close(ours, theirs, 1e-5)
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "o.h5")
-    for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), wanted, strict=True):
+    read = stored.original(lambda: tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), files=[tmp_path / "o.h5"])
+    for ours, theirs in zip(read, wanted, strict=True):
         tool.assert_close(ours, theirs, 1e-5)
 
 
@@ -255,18 +268,23 @@ def layers_after_masks():
 
 @pytest.mark.parametrize("number", range(3))
 def test_layers_of_keras_2_that_drop_masks(number, tmp_path):
-    T, rng = tf_keras.layers, tool.generator("dropped masks", number)
-    x = tf_keras.Input((4,))
-    y = T.Embedding(5, 3, mask_zero=True)(x)
-    model = tf_keras.Model(x, [T.LSTM(2)(list(layers_after_masks())[number](y)), T.LSTM(2)(y)])
-    data = rng.integers(0, 3, (6, 4)).astype("float32")
-    wanted = model.predict(data, verbose=0)
+    def written():
+        T, rng = tf_keras.layers, tool.generator("dropped masks", number)
+        x = tf_keras.Input((4,))
+        y = T.Embedding(5, 3, mask_zero=True)(x)
+        model = tf_keras.Model(x, [T.LSTM(2)(list(layers_after_masks())[number](y)), T.LSTM(2)(y)])
+        data = rng.integers(0, 3, (6, 4)).astype("float32")
+        for name in ("m.h5", "m.keras"):
+            model.save(tmp_path / name)
+        return data, model.predict(data, verbose=0)
+
+    data, wanted = stored.original(written, tmp_path)
     for name in ("m.h5", "m.keras"):
-        model.save(tmp_path / name)
         for (_, ours), theirs in zip(tool.predict(tmp_path / name, data, tmp_path), wanted, strict=True):
             tool.assert_close(ours, theirs, 1e-5)
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "o.h5")
-    for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), wanted, strict=True):
+    read = stored.original(lambda: tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), files=[tmp_path / "o.h5"])
+    for ours, theirs in zip(read, wanted, strict=True):
         tool.assert_close(ours, theirs, 1e-5)
 
 
@@ -283,21 +301,26 @@ def masks_of_steps(x):
 
 @pytest.mark.parametrize("number", tool.pick(range(5), 2, "masks of steps"))
 def test_masks_of_steps_in_keras_2(number, tmp_path):
-    rng = tool.generator("masks of steps", number)
-    x = tf_keras.Input((4, 3))
-    for i, y in enumerate(masks_of_steps(x)):
-        if i == number:
-            break
-    model = tf_keras.Model(x, y)
-    model.set_weights([rng.normal(0, 0.6, w.shape) for w in model.get_weights()])
-    data = rng.integers(0, 3, (6, 4, 3)).astype("float32")
-    data[1, 2:] = data[3, :2] = 0
-    wanted = model.predict(data, verbose=0)
+    def written():
+        rng = tool.generator("masks of steps", number)
+        x = tf_keras.Input((4, 3))
+        for i, y in enumerate(masks_of_steps(x)):
+            if i == number:
+                break
+        model = tf_keras.Model(x, y)
+        model.set_weights([rng.normal(0, 0.6, w.shape) for w in model.get_weights()])
+        data = rng.integers(0, 3, (6, 4, 3)).astype("float32")
+        data[1, 2:] = data[3, :2] = 0
+        for name in ("m.h5", "m.keras"):
+            model.save(tmp_path / name)
+        return data, model.predict(data, verbose=0)
+
+    data, wanted = stored.original(written, tmp_path)
     for name in ("m.h5", "m.keras"):
-        model.save(tmp_path / name)
         tool.assert_close(tool.predict(tmp_path / name, data, tmp_path)[0][1], wanted, 1e-5, name)
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "o.h5")
-    tool.assert_close(tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), wanted, 1e-5)
+    read = stored.original(lambda: tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), files=[tmp_path / "o.h5"])
+    tool.assert_close(read, wanted, 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [None, "int32", "uint8"])
@@ -368,18 +391,22 @@ def test_masks_in_metrics_and_losses_of_outputs(how, tmp_path):
     """In Keras 3 masks count for means of functions only, in Keras 2 for all metrics. The loss of an output is a mean of batches in
     graphs of Keras 3, and one of rows elsewhere."""
     module = tf_keras if how == "keras 2" else keras
-    tf.config.run_functions_eagerly(how == "eager")
-    rng = tool.generator("masks in metrics", how)
-    model = masked_model(module, rng)
-    options = dict(loss="mse", metrics=[metrics_of(module), ["mae"]], weighted_metrics=[[], metrics_of(module)])
-    model.compile(module.optimizers.SGD(0.1), **options, run_eagerly=how == "eager")
     path = tmp_path / ("m.h5" if how == "keras 2" else "m.keras")
-    model.save(path)
-    x = rng.normal(0, 1, (10, 4, 3)).astype("float32")
-    x[rng.random((10, 4)) < 0.4] = 0
-    y = [rng.integers(0, 2, (10, 4, 2)).astype("float32") for _ in range(2)]
-    wanted = module.models.load_model(path).evaluate(x, y, batch_size=4, verbose=0, return_dict=True)
-    tool.save_npz(tmp_path / "d.npz", x=x, y_a=y[0], y_b=y[1])
+
+    def written():
+        tf.config.run_functions_eagerly(how == "eager")
+        rng = tool.generator("masks in metrics", how)
+        model = masked_model(module, rng)
+        options = dict(loss="mse", metrics=[metrics_of(module), ["mae"]], weighted_metrics=[[], metrics_of(module)])
+        model.compile(module.optimizers.SGD(0.1), **options, run_eagerly=how == "eager")
+        model.save(path)
+        x = rng.normal(0, 1, (10, 4, 3)).astype("float32")
+        x[rng.random((10, 4)) < 0.4] = 0
+        y = [rng.integers(0, 2, (10, 4, 2)).astype("float32") for _ in range(2)]
+        tool.save_npz(tmp_path / "d.npz", x=x, y_a=y[0], y_b=y[1])
+        return module.models.load_model(path).evaluate(x, y, batch_size=4, verbose=0, return_dict=True)
+
+    wanted = stored.original(written, tmp_path)
     found = json.loads(tool.ok("evaluate", path, "--data", tmp_path / "d.npz", "--batch-size", 4, "--json"))
     tool.assert_history({name: [found[name]] for name in sorted(found)}, {name: [wanted[name]] for name in sorted(wanted)})
 
@@ -406,23 +433,31 @@ STATEFUL = {
 @pytest.mark.parametrize("name", STATEFUL)
 def test_states_stay_from_batch_to_batch(name, tmp_path):
     shape, layers = STATEFUL[name]
-    rng = tool.generator("stateful", name)
-    model = keras.Sequential([keras.Input(batch_shape=(2, *shape)), *layers()])
-    tool.randomise(model, rng)
-    model.compile(keras.optimizers.SGD(0.05), "mse", run_eagerly=True)
-    model.save(tmp_path / "m.keras")
-    x = rng.normal(0, 1, (8, *shape)).astype("float32")
-    try:
-        wanted = keras.models.load_model(tmp_path / "m.keras").predict(x, batch_size=2, verbose=0)
-    except Exception as error:  # TensorFlow's CPU kernels lack some layouts: nothing to compare with
-        pytest.skip(f"Keras itself refuses: {str(error).splitlines()[0][:100]}")
+
+    def written():
+        rng = tool.generator("stateful", name)
+        model = keras.Sequential([keras.Input(batch_shape=(2, *shape)), *layers()])
+        tool.randomise(model, rng)
+        model.compile(keras.optimizers.SGD(0.05), "mse", run_eagerly=True)
+        model.save(tmp_path / "m.keras")
+        x = rng.normal(0, 1, (8, *shape)).astype("float32")
+        try:
+            wanted = keras.models.load_model(tmp_path / "m.keras").predict(x, batch_size=2, verbose=0)
+        except Exception:  # TensorFlow's CPU kernels lack some layouts: nothing to compare with
+            return None
+        y = rng.normal(0, 1, wanted.shape).astype("float32")
+        model.fit(x, y, batch_size=2, shuffle=False, verbose=0)
+        tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+        return x, wanted, [[v.path, np.asarray(v)] for v in model.weights]
+
+    given = stored.original(written, tmp_path)
+    if given is None:
+        pytest.skip("Keras itself refuses: kernels lack a layout")
+    x, wanted, trained = given
     tool.assert_close(tool.predict(tmp_path / "m.keras", x, tmp_path, "--batch-size", 2)[0][1], wanted, 1e-5)
-    y = rng.normal(0, 1, wanted.shape).astype("float32")
-    model.fit(x, y, batch_size=2, shuffle=False, verbose=0)
-    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
     tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 2, "--no-shuffle", "--save", tmp_path / "o.keras")
-    for ours, theirs in zip(keras.models.load_model(tmp_path / "o.keras").weights, model.weights, strict=True):
-        tool.assert_close(np.asarray(ours), np.asarray(theirs), 1e-4, theirs.path)
+    for ours, (path, theirs) in zip(stored.weights(keras, tmp_path / "o.keras"), trained, strict=True):
+        tool.assert_close(ours, theirs, 1e-4, path)
 
 
 def test_adapted_normalization_counts_in_int64(tmp_path):
@@ -444,21 +479,26 @@ def test_adapted_normalization_counts_in_int64(tmp_path):
 def test_scaled_losses(name, fitted, tmp_path):
     """A LossScaleOptimizer that was never built has four variables in a file, as many as SGD in it has without rates; the inner
     Adafactor has none in the place of factors, and the inner Nadam not its product."""
-    rng = tool.generator("scaled", name)
-    model = keras.Sequential([keras.Input((5,)), L.Dense(3)])
-    model.compile(keras.optimizers.LossScaleOptimizer(getattr(keras.optimizers, name)(0.01), initial_scale=8.0), "mse", run_eagerly=True)
-    x, y = rng.normal(0, 1, (12, 5)).astype("float32"), rng.normal(0, 1, (12, 3)).astype("float32")
-    if fitted:
+    def written():
+        rng = tool.generator("scaled", name)
+        model = keras.Sequential([keras.Input((5,)), L.Dense(3)])
+        model.compile(keras.optimizers.LossScaleOptimizer(getattr(keras.optimizers, name)(0.01), initial_scale=8.0), "mse", run_eagerly=True)
+        x, y = rng.normal(0, 1, (12, 5)).astype("float32"), rng.normal(0, 1, (12, 3)).astype("float32")
+        if fitted:
+            model.fit(x, y, batch_size=6, shuffle=False, verbose=0)
+        model.save(tmp_path / "m.keras")
+        model = keras.models.load_model(tmp_path / "m.keras")
         model.fit(x, y, batch_size=6, shuffle=False, verbose=0)
-    model.save(tmp_path / "m.keras")
-    model = keras.models.load_model(tmp_path / "m.keras")
-    model.fit(x, y, batch_size=6, shuffle=False, verbose=0)
-    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+        tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+        model.save(tmp_path / "k.keras")
+        model = keras.models.load_model(tmp_path / "k.keras")
+        return [[v.path, np.asarray(v)] for v in [*model.weights, *model.optimizer.variables]]
+
+    wanted = stored.original(written, tmp_path)
     tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 6, "--no-shuffle", "--save", tmp_path / "o.keras")
-    model.save(tmp_path / "k.keras")
-    trained, model = (keras.models.load_model(tmp_path / name) for name in ("o.keras", "k.keras"))
-    for ours, theirs in zip([*trained.weights, *trained.optimizer.variables], [*model.weights, *model.optimizer.variables], strict=True):
-        tool.assert_close(np.asarray(ours), np.asarray(theirs), 1e-4, theirs.path)
+    trained = keras.models.load_model(tmp_path / "o.keras")
+    for ours, (path, theirs) in zip([*trained.weights, *trained.optimizer.variables], wanted, strict=True):
+        tool.assert_close(np.asarray(ours), theirs, 1e-4, path)
 
 
 def test_none_as_a_boolean(tmp_path):
@@ -509,21 +549,25 @@ def test_weights_of_rows_weigh_their_steps_in_keras_2(steps, tmp_path):
 @pytest.mark.parametrize("scale", [0.2, 1.0, 3.0])
 def test_evenly_spread_thresholds_take_predictions_for_probabilities(scale, tmp_path):
     """Keras counts predictions below 0 as 0 and those above 1 as 1; only AUC has a threshold below 0."""
-    rng, M = tool.generator("thresholds", scale), keras.metrics
-    x = keras.Input((1,))
-    model = keras.Model(x, L.Activation("linear")(x))
-    curves = [M.AUC(20, curve=curve, summation_method=way, name=f"{curve}_{way}".lower()) for curve in ("ROC", "PR")
-              for way in ("interpolation", "majoring", "minoring")]
-    model.compile("sgd", "mse", run_eagerly=True, metrics=[
-        *curves, M.AUC(multi_label=True, num_labels=1, name="labels"), M.PrecisionAtRecall(0.1), M.SpecificityAtSensitivity(0.1, num_thresholds=5),
-        M.SensitivityAtSpecificity(0.9), M.Precision([0.0, 0.25, 0.5, 0.75, 1.0]), M.TruePositives([0.0, 0.5, 1.0]), M.FalseNegatives([0.0, 0.3])])
-    model.save(tmp_path / "m.keras")
-    data = rng.normal(0.5, scale, (40, 1)).astype("float32")
-    data[:3], data[3:6] = 0, 1
-    labels = rng.integers(0, 2, (40, 1)).astype("float32")
-    tool.save_npz(tmp_path / "d.npz", x=data, y=labels)
+    def written():
+        rng, M = tool.generator("thresholds", scale), keras.metrics
+        x = keras.Input((1,))
+        model = keras.Model(x, L.Activation("linear")(x))
+        curves = [M.AUC(20, curve=curve, summation_method=way, name=f"{curve}_{way}".lower()) for curve in ("ROC", "PR")
+                  for way in ("interpolation", "majoring", "minoring")]
+        model.compile("sgd", "mse", run_eagerly=True, metrics=[
+            *curves, M.AUC(multi_label=True, num_labels=1, name="labels"), M.PrecisionAtRecall(0.1), M.SpecificityAtSensitivity(0.1, num_thresholds=5),
+            M.SensitivityAtSpecificity(0.9), M.Precision([0.0, 0.25, 0.5, 0.75, 1.0]), M.TruePositives([0.0, 0.5, 1.0]), M.FalseNegatives([0.0, 0.3])])
+        model.save(tmp_path / "m.keras")
+        data = rng.normal(0.5, scale, (40, 1)).astype("float32")
+        data[:3], data[3:6] = 0, 1
+        labels = rng.integers(0, 2, (40, 1)).astype("float32")
+        tool.save_npz(tmp_path / "d.npz", x=data, y=labels)
+        return model.evaluate(data, labels, verbose=0, return_dict=True)
+
+    wanted = stored.original(written, tmp_path)
     ours = json.loads(tool.ok("evaluate", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--json"))
-    for name, value in model.evaluate(data, labels, verbose=0, return_dict=True).items():
+    for name, value in wanted.items():
         np.testing.assert_allclose(ours[name], np.asarray(value), rtol=1e-4, atol=1e-6, err_msg=name)
 
 

@@ -7,6 +7,7 @@ import pytest
 import tf_keras
 
 import lockstep_tool as tool
+import stored
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras would be compared with itself")
 
@@ -51,58 +52,57 @@ def data_of(rng):
     return {"a": skewed((18, 4)), "b": skewed((18, 2))}, rng.normal(0, 1, (18, 2)).astype("float32")
 
 
-def continues(model, load, files, rng, tmp_path, what, loaded=False):
-    """Trains, saves, and compares further training, of the file if `loaded`, with that of lockstep from each file."""
-    x, y = data_of(rng)
-    options = {"batch_size": 6, "shuffle": False, "verbose": 0}
-    model.fit(x, y, epochs=2, **options)
+def continues(module, optimizers, case, files, tmp_path, loaded=False):
+    """Trains, saves, and compares further training, of the file if `loaded`, with that of lockstep from each file. More data."""
+    name, kwargs = case
+
+    def written():
+        rng = tool.generator("rows", ids(case))
+        model = model_of(module, rng)
+        model.compile(getattr(optimizers, name)(**kwargs), "mse")
+        x, y = data_of(rng)
+        options = {"batch_size": 6, "shuffle": False, "verbose": 0}
+        model.fit(x, y, epochs=2, **options)
+        for file in files:
+            model.save(tmp_path / file)
+        if loaded:
+            model = module.models.load_model(tmp_path / files[-1])
+        model.fit(x, y, epochs=2, **options)
+        tool.save_npz(tmp_path / "train.npz", x_a=x["a"], x_b=x["b"], y=y)
+        return [[variable.name, value] for variable, value in zip(model.weights, model.get_weights(), strict=True)], data_of(rng)
+
+    wanted, more = stored.original(written, tmp_path)
     for file in files:
-        model.save(tmp_path / file)
-    if loaded:
-        model = load(tmp_path / files[-1])
-    model.fit(x, y, epochs=2, **options)
-    tool.save_npz(tmp_path / "train.npz", x_a=x["a"], x_b=x["b"], y=y)
-    for file in files:
-        target = tmp_path / ("out.keras" if file.endswith(".keras") and load is keras.models.load_model else "out.h5")
+        target = tmp_path / ("out.keras" if module is keras else "out.h5")
         tool.ok("fit", tmp_path / file, "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 6, "--no-shuffle", "--save", target)
-        for ours, theirs, variable in zip(load(target, compile=False).get_weights(), model.get_weights(), model.weights, strict=True):
-            tool.assert_close(ours, theirs, 5e-5, f"{what}, {file}, {variable.name}", atol=1e-6)
+        for ours, (variable, theirs) in zip(stored.weights(module, target), wanted, strict=True):
+            tool.assert_close(ours, theirs, 5e-5, f"{ids(case)}, {file}, {variable}", atol=1e-6)
+    return more
 
 
 @pytest.mark.parametrize("case", tool.pick(rows(OF_KERAS_3, CLIPS), 6, "keras 3"), ids=ids)
 def test_keras_3(case, tmp_path):
-    name, kwargs = case
-    rng = tool.generator("rows", ids(case))
-    model = model_of(keras, rng)
-    model.compile(getattr(keras.optimizers, name)(**kwargs), "mse")
-    continues(model, keras.models.load_model, ["m.keras"], rng, tmp_path, ids(case))
+    continues(keras, keras.optimizers, case, ["m.keras"], tmp_path)
 
 
 @pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("case", tool.pick(rows(LATER, CLIPS), 5, "tf-keras"), ids=ids)
 def test_tf_keras(case, tmp_path):
-    name, kwargs = case
-    rng = tool.generator("rows", ids(case))
-    model = model_of(tf_keras, rng)
-    model.compile(getattr(tf_keras.optimizers, name)(**kwargs), "mse")
-    continues(model, tf_keras.models.load_model, ["m.h5", "m.keras"], rng, tmp_path, ids(case), loaded=name == "Nadam")  # whose product is not saved
+    continues(tf_keras, tf_keras.optimizers, case, ["m.h5", "m.keras"], tmp_path, loaded=case[0] == "Nadam")  # whose product is not saved
+
+
+def trained(path, x, y):
+    model = tf_keras.models.load_model(path)
+    model.fit(x, y, batch_size=6, shuffle=False, verbose=0)
+    return model.get_weights()
 
 
 @pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("case", tool.pick(rows(OF_LEGACY, LEGACY_CLIPS), 6, "legacy"), ids=ids)
 def test_legacy(case, tmp_path):
-    name, kwargs = case
-    rng = tool.generator("rows", ids(case))
-    model = model_of(tf_keras, rng)
-    model.compile(getattr(tf_keras.optimizers.legacy, name)(**kwargs), "mse")
-    continues(model, tf_keras.models.load_model, ["m.h5"], rng, tmp_path, ids(case))
+    x, y = continues(tf_keras, tf_keras.optimizers.legacy, case, ["m.h5"], tmp_path)
     # What was written continues in tf-keras as the file does that was read.
-    x, y = data_of(rng)
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "written.h5")
-    trained = []
-    for file in ("m.h5", "written.h5"):
-        again = tf_keras.models.load_model(tmp_path / file)
-        again.fit(x, y, batch_size=6, shuffle=False, verbose=0)
-        trained.append(again.get_weights())
-    for ours, theirs in zip(*trained, strict=True):
+    results = [stored.original(lambda: trained(path, x, y), files=[path]) for path in (tmp_path / "m.h5", tmp_path / "written.h5")]
+    for ours, theirs in zip(*results, strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import lockstep_tool as tool
+import stored
 from op_table import R
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read frozen graphs")
@@ -140,16 +141,20 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_gradient(name, gradient_probe, tmp_path):
     function, *values = CASES[name]
-    with tf.Graph().as_default() as graph:
-        inputs = {f"x{i}": tf.compat.v1.placeholder(tf.float32, value.shape, f"x{i}") for i, value in enumerate(values)}
-        y = tf.identity(function(*inputs.values()), "y")
-        (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
-        total = tf.reduce_sum(tf.math.log1p(tf.square(tf.cast(y, tf.float64))))
-        slopes = {f"gradient/{key}": slope for key, slope in zip(inputs, tf.gradients(total, list(inputs.values()))) if slope is not None}
-        feeds = dict(zip(inputs, values))
-        with tf.compat.v1.Session(graph=graph) as session:
-            theirs = session.run({"#0": y, **slopes}, {inputs[key]: value for key, value in feeds.items()})
-    np.savez(tmp_path / "x.npz", **feeds)
+
+    def written():
+        with tf.Graph().as_default() as graph:
+            inputs = {f"x{i}": tf.compat.v1.placeholder(tf.float32, value.shape, f"x{i}") for i, value in enumerate(values)}
+            y = tf.identity(function(*inputs.values()), "y")
+            (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
+            total = tf.reduce_sum(tf.math.log1p(tf.square(tf.cast(y, tf.float64))))
+            slopes = {f"gradient/{key}": slope for key, slope in zip(inputs, tf.gradients(total, list(inputs.values()))) if slope is not None}
+            feeds = dict(zip(inputs, values))
+            np.savez(tmp_path / "x.npz", **feeds)
+            with tf.compat.v1.Session(graph=graph) as session:
+                return session.run({"#0": y, **slopes}, {inputs[key]: value for key, value in feeds.items()})
+
+    theirs = stored.original(written, tmp_path)
     assert gradient_probe(tmp_path / "g.pb", tmp_path / "x.npz", tmp_path / "y.npz", "y:0") == "ok"
     ours = dict(np.load(tmp_path / "y.npz"))
     for key in ours.keys() | theirs.keys():

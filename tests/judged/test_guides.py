@@ -56,7 +56,7 @@ def test_guide_computes_as_its_twin(name, tmp_path, python):
     a.mkdir(), b.mkdir()
     found = numbers(ours(name, a))
     digest = None if answers.MODE == "off" else answers.digest_of("guide", *[(FOLDER / f"{file}.py").read_text() for file in ("guide", name)])
-    expected = answers.answer(digest, lambda: exchange(name, python, a, b))[0]["numbers"]
+    expected = answers.answer(digest, lambda: exchange(name, python, a, b), drawn_with="guides")[0]["numbers"]
     assert list(found) == list(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5, err_msg=name)

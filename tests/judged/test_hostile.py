@@ -1,6 +1,7 @@
 """Models and graphs that were changed at random, and crafted ones that ask for too much: each gives the numbers of Keras or
 TensorFlow, or one clear error, within ten seconds and 3 GB."""
 
+import inspect
 import json
 import os
 import random
@@ -15,12 +16,14 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+import answers
 import lockstep_tool as tool
 import original
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the tool's own manners")
 
 L = keras.layers
+SOURCE = inspect.getsource(original)
 CASES = 1500 if tool.CONFORMANCE else 5  # of each test
 GRAPHS = sorted((tool.ROOT / "fuzz" / "corpus" / "graphs").glob("*.pb"))
 
@@ -69,8 +72,26 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def judge():
+    """What Keras or TensorFlow gives for a changed file, which is a stored answer: none of them, or all, are computed again."""
     process = original.Original()
-    yield process
+
+    def ask(kind, model, inputs, tmp_path):
+        def compute():
+            found = process.run(kind, model, inputs, tmp_path)
+            return {"refused": found is None, **{f"{i}": value for i, value in enumerate(found or [])}}
+
+        with np.load(inputs) as arrays:
+            given = [[name, arrays[name]] for name in arrays.files]
+        if kind == "keras":
+            with zipfile.ZipFile(model) as archive:
+                content = [[name, archive.read(name).hex()] for name in archive.namelist() if name != "metadata.json"]
+        else:
+            content = model.read_bytes().hex()
+        digest = None if answers.MODE == "off" else answers.digest_of("changed", kind, content, given, SOURCE)
+        found = answers.answer(digest, compute, 1e-3, drawn_with="changed files")[0]
+        return None if found["refused"] else [value for name, value in found.items() if name != "refused"]
+
+    yield ask
     process.close()
 
 
@@ -151,7 +172,7 @@ def test_changed_configs(name, folder, judge, tmp_path):
         text = json.dumps(changed_config(random.Random(f"{tool.SEED}/{name}/{number}"), config))
         path = with_config(source, tmp_path / "m.keras", text)
         ours = predict(path, inputs, tmp_path)
-        theirs = ours and judge.run("keras", path, inputs, tmp_path)
+        theirs = ours and judge("keras", path, inputs, tmp_path)
         if theirs:
             assert_same(ours, theirs, f"{name} {number}: {text}")
 
@@ -243,7 +264,7 @@ def test_changed_graphs(graph, folder, judge, tmp_path):
         change_graph(random.Random(f"{tool.SEED}/{graph.stem}/{number}"), changed)
         path.write_bytes(changed.SerializeToString())
         ours = predict(path, inputs, tmp_path, "--outputs", "Identity")
-        theirs = ours and judge.run("graph", path, inputs, tmp_path)
+        theirs = ours and judge("graph", path, inputs, tmp_path)
         if theirs:
             assert_same(ours, theirs, f"{graph.stem} {number}: {changed}")
 
@@ -317,7 +338,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("name", tool.pick(BOMBS, 4, key="bombs"))
+@pytest.mark.parametrize("name", tool.pick(BOMBS, 4, key="graphs"))
 def test_graphs_that_ask_for_too_much(name, tmp_path):
     with tf.Graph().as_default() as graph:
         BOMBS[name]()
@@ -424,7 +445,6 @@ def test_compressed_configs_that_expand_too_much(name, tmp_path):
 # The layers after an input of 4 numbers.
 GREEDY = {
     "repeat": [("RepeatVector", {"n": 10**8})],
-    "grow": [("RepeatVector", {"n": 1000}), ("UpSampling1D", {"size": 1000}), ("UpSampling1D", {"size": 100})],
     "tokens": [("CategoryEncoding", {"num_tokens": 3 * 10**8})],
     "units": [("Dense", {"units": 10**9})],
     "vocabulary": [("Embedding", {"input_dim": 10**9, "output_dim": 10**4})],
@@ -436,6 +456,7 @@ GREEDY = {
     "wrapped axis": [("Softmax", {"axis": 2**32 + 1})],
     "wrapped axes": [("UnitNormalization", {"axis": [2**32 + 1]})],
     "wrapped tokens": [("CategoryEncoding", {"num_tokens": 2**40})],
+    "grow": [("RepeatVector", {"n": 1000}), ("UpSampling1D", {"size": 1000}), ("UpSampling1D", {"size": 100})],
 }
 
 
@@ -447,7 +468,7 @@ def with_layers(config, rows):
     return config
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("name", GREEDY)
 def test_models_that_ask_for_too_much(name, folder, tmp_path):
     model = keras.Sequential([keras.Input((4,))])

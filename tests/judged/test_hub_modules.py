@@ -7,6 +7,7 @@ import tensorflow_hub as hub
 from tensorflow.core.protobuf import saved_model_pb2
 
 import lockstep_tool as tool
+import stored
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
 
@@ -125,20 +126,23 @@ class Moving(tf.Module):
 
 @pytest.mark.parametrize("training", [False, True, None])
 def test_training_as_a_layer(training, gradient_probe, tmp_path):
-    module = Moving()
-    root = tf.train.Checkpoint(trainable_variables=[module.w, module.b], variables=[module.w, module.b, module.mean, module.count],
-                               regularization_losses=[module.penalty], __call__=module.__call__)
-    tf.saved_model.save(root, str(tmp_path / "m"))
-    layer = hub.KerasLayer(str(tmp_path / "m"), trainable=True)
-    theirs = {}
-    for step in range(4):
-        with tf.GradientTape() as tape:
-            total = tf.add_n([tf.reduce_sum(tf.math.log1p(y * y)) for y in tf.nest.flatten(layer(X, training=training))] + layer.losses)
-        theirs[f"loss/{step}"] = total.numpy()
-        for variable, slope in zip(layer.trainable_weights, tape.gradient(total, layer.trainable_weights)):
-            variable.assign_sub(slope * .01)
-    theirs |= {f"#{i}": y.numpy() for i, y in enumerate(tf.nest.flatten(layer(X, training=training)))}
-    theirs |= {f"weight/{i}": w.numpy() for i, w in enumerate(layer.weights)}
+    def written():
+        module = Moving()
+        root = tf.train.Checkpoint(trainable_variables=[module.w, module.b], variables=[module.w, module.b, module.mean, module.count],
+                                   regularization_losses=[module.penalty], __call__=module.__call__)
+        tf.saved_model.save(root, str(tmp_path / "m"))
+        layer = hub.KerasLayer(str(tmp_path / "m"), trainable=True)
+        theirs = {}
+        for step in range(4):
+            with tf.GradientTape() as tape:
+                total = tf.add_n([tf.reduce_sum(tf.math.log1p(y * y)) for y in tf.nest.flatten(layer(X, training=training))] + layer.losses)
+            theirs[f"loss/{step}"] = total.numpy()
+            for variable, slope in zip(layer.trainable_weights, tape.gradient(total, layer.trainable_weights)):
+                variable.assign_sub(slope * .01)
+        theirs |= {f"#{i}": y.numpy() for i, y in enumerate(tf.nest.flatten(layer(X, training=training)))}
+        return theirs | {f"weight/{i}": w.numpy() for i, w in enumerate(layer.weights)}
+
+    theirs = stored.original(written, tmp_path)
     np.savez(tmp_path / "x.npz", x=X)
     how = "" if training is None else int(training)
     assert gradient_probe(tmp_path / "m", tmp_path / "x.npz", tmp_path / "y.npz", f"train:4:{how}") == "ok"

@@ -14,8 +14,9 @@ import tf_keras
 
 import layer_table
 import lockstep_tool as tool
+import stored
 from keras2_models import (
-    arrays, bidirectional, data_of, dense, embedding, image, IMAGE, mixed, MODELS, nested, NOT_IN_KERAS_3, others,
+    arrays, bidirectional, data_of, dense, image, IMAGE, mixed, MODELS, nested, NOT_IN_KERAS_3, others,
     predicted, randomised, recurrent, SEQUENCE, shared, VECTOR)
 
 pytestmark = pytest.mark.usefixtures("eagerly")
@@ -25,19 +26,26 @@ L = tf_keras.layers
 @pytest.mark.quick(9)
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_models_of_keras_2_stay_models_of_keras_2(make, tmp_path):
-    rng = tool.generator("keras2", make.__name__)
-    model = randomised(make(), rng)
-    data = data_of(model, rng)
-    by_name = isinstance(model.input, dict)
-    expected = predicted(model, data, by_name)
-    model.save(tmp_path / "m.h5")
-    tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.h5")
-    again = tf_keras.models.load_model(tmp_path / "out.h5")
-    assert again.name == model.name and [layer.name for layer in again.layers] == [layer.name for layer in model.layers]
-    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    def written():
+        rng = tool.generator("keras2", make.__name__)
+        model = randomised(make(), rng)
+        data = data_of(model, rng)
+        by_name = isinstance(model.input, dict)
+        model.save(tmp_path / "m.h5")
+        return [model.name, [layer.name for layer in model.layers]], model.get_weights(), data, by_name, predicted(model, data, by_name)
+
+    def read():
+        again = tf_keras.models.load_model(tmp_path / "out.h5")
+        return [again.name, [layer.name for layer in again.layers]], again.get_weights(), predicted(again, data, by_name)
+
     rtol = 2e-3 if make is mixed else 1e-6
-    for ours, theirs in zip(predicted(again, data, by_name), expected, strict=True):
+    names, weights, data, by_name, expected = stored.original(written, tmp_path, rtol=max(rtol, 1e-4))
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.h5")
+    names_again, weights_again, predicted_again = stored.original(read, files=[tmp_path / "out.h5"], rtol=max(rtol, 1e-4))
+    assert names_again == names
+    for ours, theirs in zip(weights_again, weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(predicted_again, expected, strict=True):
         tool.assert_close(ours, theirs, rtol)
     if tool.CONTROL:
         return
@@ -48,8 +56,10 @@ def test_models_of_keras_2_stay_models_of_keras_2(make, tmp_path):
                                       strict=True):
         tool.assert_close(ours, theirs, 0)
     if make not in NOT_IN_KERAS_3:
-        three = keras.models.load_model(tmp_path / "out.h5", compile=False)
-        for ours, theirs in zip(predicted(three, data, by_name), expected, strict=True):
+        def three():
+            return predicted(keras.models.load_model(tmp_path / "out.h5", compile=False), data, by_name)
+
+        for ours, theirs in zip(stored.original(three, files=[tmp_path / "out.h5"]), expected, strict=True):
             tool.assert_close(ours, theirs, rtol)
 
 
@@ -81,170 +91,25 @@ def as_keras_2_13(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [image, recurrent, bidirectional, nested, shared, others], ids=lambda make: make.__name__)
-def test_names_of_weights_in_keras_2_13(make, tmp_path, monkeypatch):
+def test_names_of_weights_in_keras_2_13(make, tmp_path):
     if tool.CONTROL:
         return  # tf-keras does not read what older versions wrote
-    rng = tool.generator("keras2.13", make.__name__)
-    model = randomised(make(), rng)
-    data = data_of(model, rng)
-    expected = predicted(model, data, False)
-    as_keras_2_13(monkeypatch)
-    model.save(tmp_path / "m.keras")
+
+    def written():
+        rng = tool.generator("keras2.13", make.__name__)
+        model = randomised(make(), rng)
+        data = data_of(model, rng)
+        expected = predicted(model, data, False)
+        with pytest.MonkeyPatch.context() as patch:
+            as_keras_2_13(patch)
+            model.save(tmp_path / "m.keras")
+        return data, expected
+
+    data, expected = stored.original(written, tmp_path)
     with zipfile.ZipFile(tmp_path / "m.keras") as archive, h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as weights:
         assert "_layer_checkpoint_dependencies" in weights
     for (_, ours), theirs in zip(tool.predict(tmp_path / "m.keras", list(data.values()), tmp_path), expected, strict=True):
         tool.assert_close(ours, theirs)
-
-
-OPTIMIZERS = [("SGD", {"learning_rate": "schedule"}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"clipnorm": 0.5}), ("Adam", {"amsgrad": True}),
-              ("Adam", {"learning_rate": "schedule"}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
-              ("Adagrad", {}), ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {}), ("AdamW", {}), ("Lion", {}), ("Adafactor", {}),
-              ("SGD", {"weight_decay": 0.01}), ("Adam", {"use_ema": True})]
-FIRST = [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("Adam", {"amsgrad": True, "decay": 0.01}), ("Adagrad", {}),
-         ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
-         ("RMSprop", {"centered": True, "epsilon": 0.01}), ("Nadam", {}), ("Adagrad", {"epsilon": 0.1}), ("Adagrad", {"decay": 0.3}),
-         ("Adam", {"learning_rate": "schedule", "decay": 0.2}), ("SGD", {"learning_rate": "schedule", "momentum": 0.8, "decay": 0.1})]
-
-
-@pytest.mark.quick(8)
-@pytest.mark.parametrize("legacy", [False, True], ids=["optimizers", "legacy"])
-@pytest.mark.parametrize("number", range(max(len(OPTIMIZERS), len(FIRST))))
-def test_training_continues(legacy, number, tmp_path):
-    """tf-keras trains, saves; lockstep converts; tf-keras and lockstep train on as the first model does."""
-    rows = FIRST if legacy else OPTIMIZERS
-    if number >= len(rows):
-        return
-    name, kwargs = rows[number]
-    rng = tool.generator("keras2", "training", name, number, legacy)
-    kwargs = dict({"learning_rate": 0.02}, **kwargs)
-    if kwargs["learning_rate"] == "schedule":
-        kwargs["learning_rate"] = tf_keras.optimizers.schedules.ExponentialDecay(0.05, 4, 0.7)
-    model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh"), L.BatchNormalization(), L.Dense(3)]), rng)
-    model.compile(getattr(tf_keras.optimizers.legacy if legacy else tf_keras.optimizers, name)(**kwargs), "mse", metrics=["mae"])
-    x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
-    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
-    model.fit(x, y, epochs=2, **options)
-    model.save(tmp_path / "m.h5")
-    if not legacy:
-        model.save(tmp_path / "m.keras")
-    tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.h5")
-    again = tf_keras.models.load_model(tmp_path / "out.h5")
-    model.fit(x, y, epochs=2, **options)
-    if not tool.CONTROL:
-        tool.save_npz(tmp_path / "train.npz", x=x, y=y)
-        for file in ["m.h5"] if legacy else ["m.h5", "m.keras"]:
-            tool.ok("fit", tmp_path / file, "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
-                    "--save", tmp_path / "fit.h5")
-            trained = tf_keras.models.load_model(tmp_path / "fit.h5", compile=False)
-            for ours, theirs in zip(trained.get_weights(), model.get_weights(), strict=True):
-                tool.assert_close(ours, theirs, 2e-5, f"{name}, {file}", atol=1e-6)
-    again.fit(x, y, epochs=2, **options)
-    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
-        tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
-
-
-O2, M2 = tf_keras.optimizers, tf_keras.metrics
-# Files of compiled models, fitted before or not; optimizer, loss, metrics.
-COMPILED = [
-    ("m.h5", False, lambda: O2.Adadelta(0.5, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2),
-     lambda: tf_keras.losses.Huber(0.3, reduction="none"), lambda: ["MAE", "AUC", "cosine_similarity", M2.MeanRelativeError([1.0, 0.5, 2.0])]),
-    ("m.keras", False, lambda: O2.SGD(0.1, momentum=0.5, clipnorm=0.1, clipvalue=0.02), lambda: tf_keras.losses.Huber(0.3),
-     lambda: ["MAE", "AUC", M2.MeanRelativeError([1.0, 0.5, 2.0])]),
-    ("m.keras", False, lambda: O2.legacy.Adagrad(0.1, clipnorm=0.1, clipvalue=0.02), lambda: "mse", lambda: ["acc", "Precision", "mse"]),
-    ("served", True, lambda: O2.legacy.Nadam(0.02), lambda: tf_keras.losses.CosineSimilarity(axis=0), lambda: ["hinge"]),
-]
-
-
-@pytest.mark.parametrize(("name", "fitted", "optimizer", "loss", "metrics"), COMPILED, ids=range(len(COMPILED)))
-def test_compiled_models(name, fitted, optimizer, loss, metrics, tmp_path):
-    """Training, its history and the names of metrics are those of tf-keras, which reads the same from what is written."""
-    rng = tool.generator("keras2", "compiled", name, fitted)
-    model = randomised(tf_keras.Sequential([L.InputLayer((5,), dtype="int32"), L.Embedding(9, 4), L.Flatten(), L.Dense(3, "sigmoid")]), rng)
-    model.compile(optimizer(), loss(), metrics=metrics())
-    x, y = rng.integers(0, 9, (11, 5)).astype("int32"), rng.integers(0, 2, (11, 3)).astype("float32")
-    options = {"batch_size": 4, "shuffle": False, "verbose": 0}
-    if fitted:
-        model.fit(x, y, epochs=1, **options)
-    model.save(tmp_path / name, **({"save_format": "tf"} if name == "served" else {}))
-    if tool.CONTROL:
-        return
-    tool.save_npz(tmp_path / "train.npz", x=x, y=y)
-    tool.ok("fit", tmp_path / name, "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle",
-            "--save", tmp_path / "fit.h5", "--history", tmp_path / "h.json")
-    theirs = model.fit(x, y, epochs=2, **options).history
-    tool.assert_history(tool.load_history(tmp_path / "h.json"), dict(sorted(theirs.items())))
-    trained = tf_keras.models.load_model(tmp_path / "fit.h5")
-    for ours, wanted in zip(trained.get_weights(), model.get_weights(), strict=True):
-        tool.assert_close(ours, wanted, 1e-4, name, atol=1e-6)
-    read, wanted = (m.evaluate(x, y, batch_size=4, verbose=0, return_dict=True) for m in (trained, model))
-    assert list(read) == list(wanted)
-    np.testing.assert_allclose(list(read.values()), list(wanted.values()), rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
-@pytest.mark.parametrize("name", ["m.h5", "m.keras", "served"])
-@pytest.mark.parametrize("legacy", [False, True], ids=["optimizers", "legacy"])
-def test_scaled_losses(legacy, name, tmp_path):
-    """A step whose gradients overflow counts in Keras 2. Only SavedModels hold the scale; of .h5 files tf-keras itself
-    does not read the state of such an optimizer."""
-    if legacy and name == "m.keras":
-        return  # tf-keras does not write the state
-    rng = tool.generator("keras2", "scaled", name, legacy)
-    model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh", dtype="mixed_float16"), L.Dense(3)]), rng)
-    optimizer = (O2.legacy if legacy else O2).Adam(0.02)
-    model.compile(tf_keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=2.0**22, dynamic_growth_steps=3), "mse")
-    x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
-    options = {"batch_size": 4, "shuffle": False, "verbose": 0}
-    model.fit(x, y, epochs=1, **options)
-    assert float(model.optimizer.loss_scale) < 2.0**22
-    model.save(tmp_path / name, **({"save_format": "tf"} if name == "served" else {}))
-    if name != "served":
-        scale = model.optimizer._loss_scale
-        scale.current_loss_scale.assign(2.0**22)
-        scale.counter.assign(0)
-    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
-    tool.ok("convert", tmp_path / name, tmp_path / "out.h5")
-    tool.ok("fit", tmp_path / name, "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "fit.h5")
-    again = tf_keras.models.load_model(tmp_path / "out.h5")
-    trained = tf_keras.models.load_model(tmp_path / "fit.h5")
-    assert type(again.optimizer) is type(trained.optimizer) is type(model.optimizer)
-    model.fit(x, y, epochs=2, **options)
-    for ours, theirs in zip(trained.get_weights(), model.get_weights(), strict=True):
-        tool.assert_close(ours, theirs, 4e-3, name)
-
-
-@pytest.mark.parametrize("names", [["Adam/iterations:0", *[f"training/Adam/Variable_{i}:0" for i in range(3 * 4)]],
-                                   ["/iterations", *[f"param_{i}" for i in range(1, 2 * 4 + 1)]]], ids=["2.2.4", "2.0.4-theano"])
-def test_state_of_keras_before_tensorflow_2(names, tmp_path):
-    """Keras 2.2.4 named slots without their kind; with Theano variables had no scope, so h5py took a name for an absolute path."""
-    rng = tool.generator("keras2", "standalone")
-    model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh"), L.Dense(3)]), rng)
-    model.compile(tf_keras.optimizers.legacy.Adam(0.01), "mse")
-    x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
-    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
-    model.fit(x, y, epochs=2, **options)
-    model.save(tmp_path / "m.h5")
-    with h5py.File(tmp_path / "m.h5", "a") as file:
-        file.attrs["keras_version"] = b"2.2.4"
-        group = file["optimizer_weights"]
-        values = [group[n][()] for n in group.attrs["weight_names"]]
-        del file["optimizer_weights"]
-        group = file.create_group("optimizer_weights")
-        for name, value in zip(names, [*values, *[np.zeros(1, "float32")] * 4]):
-            group.create_dataset(name, data=value)
-        group.attrs["weight_names"] = [name.encode() for name in names]
-        config = json.loads(file.attrs["training_config"])
-        config["optimizer_config"] = {"class_name": "Adam", "config": {
-            "lr": 0.01, "beta_1": 0.9, "beta_2": 0.999, "decay": 0.0, "epsilon": 1e-07, "amsgrad": False}}
-        file.attrs["training_config"] = json.dumps(config).encode()
-    if tool.CONTROL:
-        return
-    tool.save_npz(tmp_path / "train.npz", x=x, y=y)
-    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
-            "--save", tmp_path / "fit.h5")
-    model.fit(x, y, epochs=2, **options)
-    for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "fit.h5").get_weights(), model.get_weights(), strict=True):
-        tool.assert_close(ours, theirs, 2e-5, atol=1e-6)
 
 
 # What Keras 2 has no class, activation or argument for.
@@ -269,23 +134,29 @@ def keras2_activations():
 
 @pytest.mark.parametrize(("name", "kwargs", "shapes", "options"), tool.pick(rows_for_keras_2(), 36, "keras2"))
 def test_layers_of_keras_3_for_keras_2(name, kwargs, shapes, options, tmp_path):
-    rng = tool.generator("keras2", name, str(kwargs))
-    whole = "ints" in options
-    inputs = [keras.Input(shape, dtype="int32" if whole else None) for shape in shapes]
-    layer = getattr(keras.layers, name)(**kwargs)
-    call = options.get("call", {})
-    several = name == "MultiHeadAttention"
-    y = layer(*inputs, **call) if several else layer(inputs if len(inputs) > 1 else inputs[0], **call)
-    model = keras.Model(inputs, y)
-    tool.randomise(model, rng)
-    x = [(rng.integers(0, options["ints"], (3, *shape)) if whole else rng.normal(0, 1, (3, *shape)))
-         .astype("int32" if whole else "float32") for shape in shapes]
-    model.save(tmp_path / "m.keras")
+    def written():
+        rng = tool.generator("keras2", name, str(kwargs))
+        whole = "ints" in options
+        inputs = [keras.Input(shape, dtype="int32" if whole else None) for shape in shapes]
+        layer = getattr(keras.layers, name)(**kwargs)
+        call = options.get("call", {})
+        several = name == "MultiHeadAttention"
+        y = layer(*inputs, **call) if several else layer(inputs if len(inputs) > 1 else inputs[0], **call)
+        model = keras.Model(inputs, y)
+        tool.randomise(model, rng)
+        x = [(rng.integers(0, options["ints"], (3, *shape)) if whole else rng.normal(0, 1, (3, *shape)))
+             .astype("int32" if whole else "float32") for shape in shapes]
+        model.save(tmp_path / "m.keras")
+        return x, arrays(model.predict(x, verbose=0))
+
+    def read():
+        return arrays(tf_keras.models.load_model(tmp_path / "out.h5", compile=False).predict(x, verbose=0))
+
+    x, wanted = stored.original(written, tmp_path)
     if tool.CONTROL:
         return
     tool.ok("convert", tmp_path / "m.keras", tmp_path / "out.h5", "--dialect", "keras2")
-    two = tf_keras.models.load_model(tmp_path / "out.h5", compile=False)
-    for ours, theirs in zip(arrays(two.predict(x, verbose=0)), arrays(model.predict(x, verbose=0)), strict=True):
+    for ours, theirs in zip(stored.original(read, files=[tmp_path / "out.h5"]), wanted, strict=True):
         tool.assert_close(ours, theirs, options.get("rtol", 1e-5), name, atol=1e-6)
 
 

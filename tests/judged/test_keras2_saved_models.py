@@ -10,52 +10,66 @@ import tf_keras
 from tf_keras.protobuf import saved_metadata_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-import answers
 import keras2_models as models
 import lockstep_tool as tool
+import stored
 
 L = tf_keras.layers
-# Keras 2 takes 10 to 30 s to trace the functions of these for a SavedModel, which are not read here: a tenth of the runs has them.
+# Keras 2 takes 10 to 30 s to trace the functions of these for a SavedModel, which are not read here: make conformance has them.
 TRACED_SLOWLY = (models.bidirectional, models.states, models.embedding)
 BARE = (models.image, models.recurrent)  # written without functions too
 
 
 def traced(make):
-    return make not in TRACED_SLOWLY or answers.drawn(make.__name__)
+    return make not in TRACED_SLOWLY or tool.CONFORMANCE
 
 
 @pytest.mark.quick(6)
 @pytest.mark.parametrize("make", models.MODELS, ids=lambda make: make.__name__)
 def test_models(make, tmp_path, request):
     """The weights of a SavedModel, by way of a .keras file and of an .h5 that tf-keras opens."""
-    rng = tool.generator("keras2", "saved", make.__name__)
-    model = models.randomised(make(), rng)
-    model.save(tmp_path / "served", save_format="tf", save_traces=traced(make))
-    if make in BARE:
-        model.save(tmp_path / "bare", save_format="tf", save_traces=False)
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+
+    def written():
+        rng = tool.generator("keras2", "saved", make.__name__)
+        model = models.randomised(make(), rng)
+        model.save(folder / "served", save_format="tf", save_traces=traced(make))
+        if make in BARE:
+            model.save(folder / "bare", save_format="tf", save_traces=False)
+        request.getfixturevalue("eagerly")
+        data = models.data_of(model, rng)
+        named = isinstance(model.input, dict)
+        return data, named, models.predicted(model, data, named), model.get_weights()
+
+    def again():
+        model = tf_keras.models.load_model(tmp_path / "out.h5")
+        return model.get_weights(), models.predicted(model, data, named)
+
+    def three():
+        return models.predicted(keras.models.load_model(tmp_path / "out.keras"), data, named)
+
+    rtol = 2e-3 if make is models.mixed else 1e-6
+    data, named, expected, weights = stored.original(written, folder, rtol=max(rtol, 1e-4))
     request.getfixturevalue("eagerly")
-    data = models.data_of(model, rng)
-    named = isinstance(model.input, dict)
-    expected = models.predicted(model, data, named)
     if tool.CONTROL:
         return
-    tool.ok("convert", tmp_path / "served", tmp_path / "out.keras")
-    tool.ok("convert", tmp_path / "served", tmp_path / "out.h5")
+    tool.ok("convert", folder / "served", tmp_path / "out.keras")
+    tool.ok("convert", folder / "served", tmp_path / "out.h5")
     if make in BARE:
-        tool.ok("convert", tmp_path / "bare", tmp_path / "bare.h5")
+        tool.ok("convert", folder / "bare", tmp_path / "bare.h5")
         tool.ok("diff", tmp_path / "out.h5", tmp_path / "bare.h5")
-    again = tf_keras.models.load_model(tmp_path / "out.h5")
-    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+    found, outputs = stored.original(again, files=[tmp_path / "out.h5"], rtol=max(rtol, 1e-4))
+    for ours, theirs in zip(found, weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    for ours, theirs in zip(models.predicted(again, data, named), expected, strict=True):
-        tool.assert_close(ours, theirs, 2e-3 if make is models.mixed else 1e-6)
+    for ours, theirs in zip(outputs, expected, strict=True):
+        tool.assert_close(ours, theirs, rtol)
     x = data if named else list(data.values())
     a, b = (tool.predict(tmp_path / name, x, tmp_path) for name in ("out.keras", "out.h5"))
     for (_, ours), (_, theirs) in zip(a, b, strict=True):
         tool.assert_close(ours, theirs, 1e-6)  # by the rules of Keras 3, and of Keras 2
     if make not in models.NOT_IN_KERAS_3 - {models.nested, models.frozen, models.without_input, models.attention, models.sliced}:
-        three = keras.models.load_model(tmp_path / "out.keras")
-        for ours, theirs in zip(models.predicted(three, data, named), expected, strict=True):
+        for ours, theirs in zip(stored.original(three, files=[tmp_path / "out.keras"]), expected, strict=True):
             tool.assert_close(ours, theirs, 1e-5)
 
 
@@ -64,28 +78,35 @@ def test_models(make, tmp_path, request):
     (False, "Adam", {}), (False, "SGD", {"momentum": 0.9}), (False, "SGD", {}), (False, "RMSprop", {"momentum": 0.5}),
     (False, "AdamW", {}), (True, "Adam", {}), (True, "SGD", {"momentum": 0.9}), (True, "SGD", {}), (True, "Ftrl", {})])
 def test_training_continues(legacy, name, kwargs, tmp_path):
-    rng = tool.generator("keras2", "saved", name, legacy, str(kwargs))
-    x, y = rng.normal(0, 1, (24, *models.VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
-    a = tf_keras.Input(models.VECTOR)
-    inner = tf_keras.Sequential([L.InputLayer((6,)), L.Dense(4, "tanh"), L.BatchNormalization()])
-    model = models.randomised(tf_keras.Model(a, L.Dense(3)(inner(L.Dense(6, "tanh")(a)))), rng)
-    optimizers = tf_keras.optimizers.legacy if legacy else tf_keras.optimizers
-    model.compile(getattr(optimizers, name)(learning_rate=0.02, **kwargs), "mse", metrics=["mae"])
     options = {"batch_size": 8, "shuffle": False, "verbose": 0}
-    model.fit(x, y, epochs=2, **options)
-    model.save(tmp_path / "served", save_format="tf")
+
+    def written():
+        rng = tool.generator("keras2", "saved", name, legacy, str(kwargs))
+        x, y = rng.normal(0, 1, (24, *models.VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+        a = tf_keras.Input(models.VECTOR)
+        inner = tf_keras.Sequential([L.InputLayer((6,)), L.Dense(4, "tanh"), L.BatchNormalization()])
+        model = models.randomised(tf_keras.Model(a, L.Dense(3)(inner(L.Dense(6, "tanh")(a)))), rng)
+        optimizers = tf_keras.optimizers.legacy if legacy else tf_keras.optimizers
+        model.compile(getattr(optimizers, name)(learning_rate=0.02, **kwargs), "mse", metrics=["mae"])
+        model.fit(x, y, epochs=2, **options)
+        model.save(tmp_path / "served", save_format="tf")
+        model.fit(x, y, epochs=2, **options)
+        return x, y, model.get_weights()
+
+    def continued():
+        again = tf_keras.models.load_model(tmp_path / "out.h5")
+        again.fit(x, y, epochs=2, **options)
+        return again.get_weights()
+
+    x, y, wanted = stored.original(written, tmp_path)
     if tool.CONTROL:
         return
     tool.save_npz(tmp_path / "train.npz", x=x, y=y)
     tool.ok("convert", tmp_path / "served", tmp_path / "out.h5")
     tool.ok("fit", tmp_path / "served", "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
             "--save", tmp_path / "fit.h5")
-    again = tf_keras.models.load_model(tmp_path / "out.h5")
-    model.fit(x, y, epochs=2, **options)
-    again.fit(x, y, epochs=2, **options)
-    trained = tf_keras.models.load_model(tmp_path / "fit.h5", compile=False)
-    for found in (again, trained):
-        for ours, theirs in zip(found.get_weights(), model.get_weights(), strict=True):
+    for found in (stored.original(continued, files=[tmp_path / "out.h5"]), stored.weights(tf_keras, tmp_path / "fit.h5")):
+        for ours, theirs in zip(found, wanted, strict=True):
             tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
     assert "Dense" in tool.ok("summary", tmp_path / "served")
     assert "Functional, compiled" in tool.ok("inspect", tmp_path / "served")
@@ -119,18 +140,26 @@ def psnr(a, b):
 
 def test_metrics_of_the_users(tmp_path):
     """They are Python functions: the model is compiled without them."""
-    model = models.dense()
-    model.compile("adam", "mse", metrics=[psnr])
-    model.fit(np.zeros((4, *models.VECTOR), "float32"), np.zeros((4, 3), "float32"), verbose=0)
-    model.save(tmp_path / "served", save_format="tf")
-    model.save(tmp_path / "m.h5")
+    def written():
+        model = models.dense()
+        model.compile("adam", "mse", metrics=[psnr])
+        model.fit(np.zeros((4, *models.VECTOR), "float32"), np.zeros((4, 3), "float32"), verbose=0)
+        model.save(tmp_path / "served", save_format="tf")
+        model.save(tmp_path / "m.h5")
+        return model.get_weights()
+
+    def read():
+        again = tf_keras.models.load_model(tmp_path / "out.h5")
+        return again.optimizer.get_weights()[0], again.get_weights()
+
+    weights = stored.original(written, tmp_path)
     if tool.CONTROL:
         return
     for name in "served", "m.h5":
         tool.ok("convert", tmp_path / name, tmp_path / "out.h5")
-        again = tf_keras.models.load_model(tmp_path / "out.h5")
-        np.testing.assert_array_equal(again.optimizer.get_weights()[0], 1)
-        for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        steps, found = stored.original(read, files=[tmp_path / "out.h5"])
+        np.testing.assert_array_equal(steps, 1)
+        for ours, theirs in zip(found, weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+import answers
 import lockstep_tool as tool
 
 O = keras.ops
@@ -393,7 +394,7 @@ def check_gradients(names, tmp_path):
     y = rng.normal(0, 1, (1, len(ends))).astype("float32")
     if tool.CONTROL:
         return []
-    model.fit(x, y, epochs=1, batch_size=1, verbose=0)
+    answers.fit(model, x, y, epochs=1, batch_size=1)
     tool.save_npz(tmp_path / "d.npz", **{f"x_in_{k}": value for k, value in enumerate(x)}, y=y)
     tool.ok("fit", path, "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 1, "--save", tmp_path / "ours.keras")
     theirs = [np.asarray(v) for v in model.weights]

@@ -26,6 +26,7 @@ def launch(tmp, workers, out, *options, before=()):
                     "--history", tmp / (out + ".json"), *options)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("rows, batch", [(29, 8), (9, 4), (5, 4)])
 def test_workers_train_what_one_trains(workers, rows, batch, tmp_path, request):
@@ -118,7 +119,7 @@ def test_a_job_is_started_again_from_its_checkpoints(tmp_path, request):
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_launcher_that_is_stopped_lets_its_workers_save(how, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 64)
-    options = ("--epochs", 60, "--batch-size", 8, "--seed", 5, "--history", tmp_path / "h.json")
+    options = ("--epochs", 40, "--batch-size", 8, "--seed", 5, "--history", tmp_path / "h.json")
     tool.ok("launch", "-n", 2, "--", "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--save", tmp_path / "whole.keras", *options)
     command = (*options, "--checkpoint-dir", tmp_path / "ckpt", "--save", tmp_path / "again.keras")
     job = start(tmp_path, *command)
@@ -188,11 +189,19 @@ MALFORMED = {
 }
 
 
+@pytest.fixture(scope="module")
+def eight_rows(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    start_model(folder, "dense", "adam", tool.generator("eight rows"), 8)
+    return folder
+
+
+# cluster_resolver_test.cpp has the message of each.
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("case", MALFORMED)
-def test_a_malformed_tf_config_is_quoted(case, tmp_path, request):
-    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 8)
+def test_a_malformed_tf_config_is_quoted(case, eight_rows, tmp_path):
     text, quoted = MALFORMED[case]
-    line = tool.refused("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", "--save", tmp_path / "out.keras",
+    line = tool.refused("fit", eight_rows / "start.keras", "--data", eight_rows / "d.npz", "--strategy", "multi_worker", "--save", tmp_path / "out.keras",
                         env={"TF_CONFIG": text}, timeout=30)
     assert "TF_CONFIG" in line and quoted in line, line
     assert not (tmp_path / "out.keras").exists()
@@ -202,9 +211,8 @@ def test_a_malformed_tf_config_is_quoted(case, tmp_path, request):
                                   '{"cluster": {"chief": ["127.0.0.1:23455"]}, "task": {"type": "chief", "index": 0}, "environment": "cloud"}',
                                   '{"cluster": {"worker": {"3": "127.0.0.1:23455"}}, "task": {"type": "worker", "index": 3}}',
                                   '{"cluster": {"worker": ["127.0.0.1:23455"], "ps": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}}'])
-def test_a_cluster_of_one_trains_alone(text, tmp_path, request):
-    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 8)
-    result = tool.run("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", "--save", tmp_path / "out.keras",
+def test_a_cluster_of_one_trains_alone(text, eight_rows, tmp_path):
+    result = tool.run("fit", eight_rows / "start.keras", "--data", eight_rows / "d.npz", "--strategy", "multi_worker", "--save", tmp_path / "out.keras",
                       env={"TF_CONFIG": text}, timeout=60)
     assert result.code == 0, str(result)
     assert ('"ps" takes no part' in result.err) == ('"ps"' in text), str(result)

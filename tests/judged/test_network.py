@@ -108,8 +108,8 @@ def test_a_cut_line_at_the_start(net, after, tmp_path, request):
 
 def test_a_short_outage_is_sat_out(net, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
-    fit(tmp_path, "default", "one.keras", 8, 300, "--seed", 1)
-    job = net.job(*training(tmp_path, "--timeout", 10, "--checkpoint-dir", tmp_path / "run", "--no-shuffle", epochs=300))
+    fit(tmp_path, "default", "one.keras", 8, 120, "--seed", 1)
+    job = net.job(*training(tmp_path, "--timeout", 10, "--checkpoint-dir", tmp_path / "run", "--no-shuffle", epochs=120))
     tool.wait_for(tmp_path / "run" / "checkpoint")
     net.cut = {0, 1}
     time.sleep(2)
@@ -145,8 +145,8 @@ def test_a_killed_machine_is_named(net, victim, tmp_path, request):
 
 def test_a_worker_that_stands_still_for_a_while_is_waited_for(net, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
-    fit(tmp_path, "default", "one.keras", 8, 300, "--seed", 1)
-    job = net.job(*training(tmp_path, "--timeout", 10, "--checkpoint-dir", tmp_path / "run", "--no-shuffle", epochs=300))
+    fit(tmp_path, "default", "one.keras", 8, 120, "--seed", 1)
+    job = net.job(*training(tmp_path, "--timeout", 10, "--checkpoint-dir", tmp_path / "run", "--no-shuffle", epochs=120))
     tool.wait_for(tmp_path / "run" / "checkpoint")
     for machine in (1, 0):
         job[machine].send_signal(signal.SIGSTOP)

@@ -11,6 +11,7 @@ import tf_keras
 from tf_keras.src.saving.legacy.hdf5_format import preprocess_weights_for_loading
 
 import lockstep_tool as tool
+import stored
 import test_keras_1
 
 L = tf_keras.layers
@@ -80,11 +81,14 @@ def model_of(shape, rng):
 @pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(("shape", "name"), [(SEQUENCE, "m.h5"), (SEQUENCE, "m.keras"), (IMAGE, "m.h5")])
 def test_predictions_of_keras_2(shape, name, tmp_path):
-    rng = tool.generator("old", name, len(shape))
-    model = model_of(shape, rng)
-    model.save(tmp_path / name)
-    x = rng.normal(0, 1.5, (4, *shape)).astype("float32")
-    expected = model.predict(x, verbose=0)
+    def written():
+        rng = tool.generator("old", name, len(shape))
+        model = model_of(shape, rng)
+        model.save(tmp_path / name)
+        x = rng.normal(0, 1.5, (4, *shape)).astype("float32")
+        return x, model.predict(x, verbose=0)
+
+    x, expected = stored.original(written, tmp_path)
     outputs = tool.predict(tmp_path / name, x, tmp_path)
     assert len(outputs) == len(expected)
     rows = [number for number, row in enumerate(ROWS) if row[0] == shape]
@@ -326,22 +330,25 @@ def functions_of_integers(a):
 
 @pytest.mark.usefixtures("eagerly")
 def test_functions_of_tensorflow(tmp_path):
-    rng, name = tool.generator("old", "functions"), "m.h5"
-    a, b = tf_keras.Input((4, 6, 3)), tf_keras.Input((4, 6, 3))
-    outputs = functions_of_tensorflow(a, b)
-    model = tf_keras.Model([a, b], [L.Flatten()(L.Activation("linear")(y)) if len(y.shape) > 1 else y for y in outputs])
-    model.save(tmp_path / name)
-    x = [rng.normal(0, 1, (5, 4, 6, 3)).astype("float32") for _ in range(2)]
-    found = tool.predict(tmp_path / name, x, tmp_path)
-    wanted = model(x)
+    def written():
+        rng = tool.generator("old", "functions")
+        a, b = tf_keras.Input((4, 6, 3)), tf_keras.Input((4, 6, 3))
+        outputs = functions_of_tensorflow(a, b)
+        model = tf_keras.Model([a, b], [L.Flatten()(L.Activation("linear")(y)) if len(y.shape) > 1 else y for y in outputs])
+        model.save(tmp_path / "m.h5")
+        x = [rng.normal(0, 1, (5, 4, 6, 3)).astype("float32") for _ in range(2)]
+        return x, [[y.name, np.asarray(value)] for y, value in zip(outputs, model(x), strict=True)]
+
+    x, wanted = stored.original(written, tmp_path)
+    found = tool.predict(tmp_path / "m.h5", x, tmp_path)
     assert len(found) == len(wanted)
-    for number, ((_, ours), theirs) in enumerate(zip(found, wanted)):
-        tool.assert_close(ours, np.asarray(theirs), 1e-5, f"output {number}, {outputs[number].name}")
+    for number, ((_, ours), (name, theirs)) in enumerate(zip(found, wanted)):
+        tool.assert_close(ours, theirs, 1e-5, f"output {number}, {name}")
     if not tool.CONTROL:
-        tool.ok("convert", tmp_path / name, tmp_path / "out.keras")
-        again = keras.models.load_model(tmp_path / "out.keras").predict(x, verbose=0)
-        for ours, theirs in zip(again, wanted, strict=True):
-            tool.assert_close(ours, np.asarray(theirs), 1e-5)
+        tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.keras")
+        again = stored.original(lambda: keras.models.load_model(tmp_path / "out.keras").predict(x, verbose=0), files=[tmp_path / "out.keras"])
+        for ours, (_, theirs) in zip(again, wanted, strict=True):
+            tool.assert_close(ours, theirs, 1e-5)
 
 
 # Operations as TensorFlow 2.0 to 2.3 saved them: name, inputs (tensors "a" and "b" of shape (4, 6, 3); else constants), attributes.

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import lockstep_tool as tool
+import stored
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
 
@@ -155,16 +156,19 @@ def test_keras_export_is_run(tmp_path, name):
 
 
 def test_tf_keras_save_is_run(tmp_path):
-    import tf_keras
-    model = tf_keras.Sequential([tf_keras.layers.InputLayer((6, 3)), tf_keras.layers.LSTM(4, return_sequences=True),
-                                 tf_keras.layers.GRU(3), tf_keras.layers.Dense(2)])
-    model.compile("adam", "mse")
-    rng = tool.generator("tf_keras")
-    x = rng.normal(size=(5, 6, 3)).astype("f")
-    model.fit(x, np.zeros((5, 2), "f"), verbose=0)
-    model.save(str(tmp_path / "m"), save_format="tf")
-    ours = tool.predict(tmp_path / "m", x, tmp_path)
-    tool.assert_close(ours[0][1], model(x).numpy())
+    def written():
+        import tf_keras
+        model = tf_keras.Sequential([tf_keras.layers.InputLayer((6, 3)), tf_keras.layers.LSTM(4, return_sequences=True),
+                                     tf_keras.layers.GRU(3), tf_keras.layers.Dense(2)])
+        model.compile("adam", "mse")
+        rng = tool.generator("tf_keras")
+        x = rng.normal(size=(5, 6, 3)).astype("f")
+        model.fit(x, np.zeros((5, 2), "f"), verbose=0)
+        model.save(str(tmp_path / "m"), save_format="tf")
+        return x, model(x).numpy()
+
+    x, wanted = stored.original(written, tmp_path)
+    tool.assert_close(tool.predict(tmp_path / "m", x, tmp_path)[0][1], wanted)
 
 
 def v1_model(path):

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import keras
@@ -15,6 +16,7 @@ import pytest
 
 import answers
 import lockstep_tool as tool
+import stored
 from job import Job, cluster_env, free_ports
 from test_strategies import fit, start_model
 from test_train import compare
@@ -154,26 +156,32 @@ if strategy.cluster_resolver.task_id == 0:
 """
 
 
-def test_tf_keras_on_two_workers(tmp_path, request):
+def test_tf_keras_on_two_workers(tmp_path):
     """Even batches, where tf-keras's mean of means is the mean."""
-    rng = tool.generator(request.node.name)
-    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(5, activation="relu"), keras.layers.Dense(1)])
-    tool.randomise(model, rng, 0.3)
-    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "mse")
-    model.save(tmp_path / "start.keras")
-    x, y = rng.normal(size=(32, 4)).astype("float32"), rng.normal(size=(32, 1)).astype("float32")
-    np.savez(tmp_path / "d.npz", x=x, y=y)
-    np.savez(tmp_path / "t.npz", x=x, y=y, **{f"w{i}": w for i, w in enumerate(model.get_weights())})
-    (tmp_path / "worker.py").write_text(TF_KERAS_WORKER)
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    peers = [subprocess.Popen([sys.executable, tmp_path / "worker.py", tmp_path / "t.npz", tmp_path / "theirs.npz"],
-                              env={**os.environ, **cluster_env(addresses, i)}) for i in range(2)]
+    def written():
+        rng = tool.generator("test_tf_keras_on_two_workers")
+        model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(5, activation="relu"), keras.layers.Dense(1)])
+        tool.randomise(model, rng, 0.3)
+        model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "mse")
+        model.save(tmp_path / "start.keras")
+        x, y = rng.normal(size=(32, 4)).astype("float32"), rng.normal(size=(32, 1)).astype("float32")
+        np.savez(tmp_path / "d.npz", x=x, y=y)
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            np.savez(folder / "t.npz", x=x, y=y, **{f"w{i}": w for i, w in enumerate(model.get_weights())})
+            (folder / "worker.py").write_text(TF_KERAS_WORKER)
+            addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+            peers = [subprocess.Popen([sys.executable, folder / "worker.py", folder / "t.npz", folder / "theirs.npz"],
+                                      env={**os.environ, **cluster_env(addresses, i)}) for i in range(2)]
+            for peer in peers:
+                assert peer.wait(timeout=180) == 0
+            with np.load(folder / "theirs.npz") as theirs:
+                return [theirs[name] for name in theirs.files]
+
+    wanted = stored.original(written, tmp_path)
     fit_job(tmp_path, (2, 1, 32, 8), "ours.keras", epochs=3)
-    for peer in peers:
-        assert peer.wait(timeout=180) == 0
-    theirs = np.load(tmp_path / "theirs.npz")
-    for ours, name in zip(keras.models.load_model(tmp_path / "ours.keras").get_weights(), theirs.files):
-        np.testing.assert_allclose(ours, theirs[name], rtol=1e-5, atol=1e-6)
+    for ours, theirs in zip(stored.weights(keras, tmp_path / "ours.keras"), wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 def long_job(tmp, workers, *options, **kwargs):

@@ -1,0 +1,187 @@
+"""Training of models of Keras 2 (.h5, .keras, SavedModels): tf-keras and lockstep train on from files as the first model does, whatever
+its optimizer, losses and metrics."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+import tf_keras
+
+import lockstep_tool as tool
+import stored
+from keras2_models import randomised, VECTOR
+
+pytestmark = pytest.mark.usefixtures("eagerly")
+L = tf_keras.layers
+
+OPTIMIZERS = [("SGD", {"learning_rate": "schedule"}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"clipnorm": 0.5}), ("Adam", {"amsgrad": True}),
+              ("Adam", {"learning_rate": "schedule"}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
+              ("Adagrad", {}), ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {}), ("AdamW", {}), ("Lion", {}), ("Adafactor", {}),
+              ("SGD", {"weight_decay": 0.01}), ("Adam", {"use_ema": True})]
+FIRST = [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("Adam", {"amsgrad": True, "decay": 0.01}), ("Adagrad", {}),
+         ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
+         ("RMSprop", {"centered": True, "epsilon": 0.01}), ("Nadam", {}), ("Adagrad", {"epsilon": 0.1}), ("Adagrad", {"decay": 0.3}),
+         ("Adam", {"learning_rate": "schedule", "decay": 0.2}), ("SGD", {"learning_rate": "schedule", "momentum": 0.8, "decay": 0.1})]
+
+
+@pytest.mark.quick(8)
+@pytest.mark.parametrize("legacy", [False, True], ids=["optimizers", "legacy"])
+@pytest.mark.parametrize("number", range(max(len(OPTIMIZERS), len(FIRST))))
+def test_training_continues(legacy, number, tmp_path):
+    """tf-keras trains, saves; lockstep converts; tf-keras and lockstep train on as the first model does."""
+    rows = FIRST if legacy else OPTIMIZERS
+    if number >= len(rows):
+        return
+    name, kwargs = rows[number]
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+
+    def written():
+        rng = tool.generator("keras2", "training", name, number, legacy)
+        given = dict({"learning_rate": 0.02}, **kwargs)
+        if given["learning_rate"] == "schedule":
+            given["learning_rate"] = tf_keras.optimizers.schedules.ExponentialDecay(0.05, 4, 0.7)
+        model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh"), L.BatchNormalization(), L.Dense(3)]), rng)
+        model.compile(getattr(tf_keras.optimizers.legacy if legacy else tf_keras.optimizers, name)(**given), "mse", metrics=["mae"])
+        x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+        model.fit(x, y, epochs=2, **options)
+        model.save(tmp_path / "m.h5")
+        if not legacy:
+            model.save(tmp_path / "m.keras")
+        model.fit(x, y, epochs=2, **options)
+        return x, y, model.get_weights()
+
+    def continued():
+        again = tf_keras.models.load_model(tmp_path / "out.h5")
+        again.fit(x, y, epochs=2, **options)
+        return again.get_weights()
+
+    x, y, wanted = stored.original(written, tmp_path)
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.h5")
+    if not tool.CONTROL:
+        tool.save_npz(tmp_path / "train.npz", x=x, y=y)
+        for file in ["m.h5"] if legacy else ["m.h5", "m.keras"]:
+            tool.ok("fit", tmp_path / file, "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
+                    "--save", tmp_path / "fit.h5")
+            for ours, theirs in zip(stored.weights(tf_keras, tmp_path / "fit.h5"), wanted, strict=True):
+                tool.assert_close(ours, theirs, 2e-5, f"{name}, {file}", atol=1e-6)
+    for ours, theirs in zip(stored.original(continued, files=[tmp_path / "out.h5"]), wanted, strict=True):
+        tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
+
+
+O2, M2 = tf_keras.optimizers, tf_keras.metrics
+# Files of compiled models, fitted before or not; optimizer, loss, metrics.
+COMPILED = [
+    ("m.h5", False, lambda: O2.Adadelta(0.5, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2),
+     lambda: tf_keras.losses.Huber(0.3, reduction="none"), lambda: ["MAE", "AUC", "cosine_similarity", M2.MeanRelativeError([1.0, 0.5, 2.0])]),
+    ("m.keras", False, lambda: O2.SGD(0.1, momentum=0.5, clipnorm=0.1, clipvalue=0.02), lambda: tf_keras.losses.Huber(0.3),
+     lambda: ["MAE", "AUC", M2.MeanRelativeError([1.0, 0.5, 2.0])]),
+    ("m.keras", False, lambda: O2.legacy.Adagrad(0.1, clipnorm=0.1, clipvalue=0.02), lambda: "mse", lambda: ["acc", "Precision", "mse"]),
+    ("served", True, lambda: O2.legacy.Nadam(0.02), lambda: tf_keras.losses.CosineSimilarity(axis=0), lambda: ["hinge"]),
+]
+
+
+@pytest.mark.parametrize(("name", "fitted", "optimizer", "loss", "metrics"), COMPILED, ids=range(len(COMPILED)))
+def test_compiled_models(name, fitted, optimizer, loss, metrics, tmp_path):
+    """Training, its history and the names of metrics are those of tf-keras, which reads the same from what is written."""
+    options = {"batch_size": 4, "shuffle": False, "verbose": 0}
+
+    def written():
+        rng = tool.generator("keras2", "compiled", name, fitted)
+        model = randomised(tf_keras.Sequential([L.InputLayer((5,), dtype="int32"), L.Embedding(9, 4), L.Flatten(), L.Dense(3, "sigmoid")]), rng)
+        model.compile(optimizer(), loss(), metrics=metrics())
+        x, y = rng.integers(0, 9, (11, 5)).astype("int32"), rng.integers(0, 2, (11, 3)).astype("float32")
+        if fitted:
+            model.fit(x, y, epochs=1, **options)
+        model.save(tmp_path / name, **({"save_format": "tf"} if name == "served" else {}))
+        return x, y, model.fit(x, y, epochs=2, **options).history, model.get_weights(), model.evaluate(x, y, batch_size=4, verbose=0, return_dict=True)
+
+    x, y, history, weights, evaluated = stored.original(written, tmp_path)
+    if tool.CONTROL:
+        return
+    tool.save_npz(tmp_path / "train.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / name, "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle",
+            "--save", tmp_path / "fit.h5", "--history", tmp_path / "h.json")
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), dict(sorted(history.items())))
+    trained = tf_keras.models.load_model(tmp_path / "fit.h5")
+    for ours, wanted in zip(trained.get_weights(), weights, strict=True):
+        tool.assert_close(ours, wanted, 1e-4, name, atol=1e-6)
+    read = trained.evaluate(x, y, batch_size=4, verbose=0, return_dict=True)
+    assert list(read) == list(evaluated)
+    np.testing.assert_allclose(list(read.values()), list(evaluated.values()), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
+@pytest.mark.parametrize("name", ["m.h5", "m.keras", "served"])
+@pytest.mark.parametrize("legacy", [False, True], ids=["optimizers", "legacy"])
+def test_scaled_losses(legacy, name, tmp_path):
+    """A step whose gradients overflow counts in Keras 2. Only SavedModels hold the scale; of .h5 files tf-keras itself
+    does not read the state of such an optimizer."""
+    if legacy and name == "m.keras":
+        return  # tf-keras does not write the state
+    def written():
+        rng = tool.generator("keras2", "scaled", name, legacy)
+        model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh", dtype="mixed_float16"), L.Dense(3)]), rng)
+        optimizer = (O2.legacy if legacy else O2).Adam(0.02)
+        model.compile(tf_keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=2.0**22, dynamic_growth_steps=3), "mse")
+        x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+        options = {"batch_size": 4, "shuffle": False, "verbose": 0}
+        model.fit(x, y, epochs=1, **options)
+        assert float(model.optimizer.loss_scale) < 2.0**22
+        model.save(tmp_path / name, **({"save_format": "tf"} if name == "served" else {}))
+        if name != "served":
+            scale = model.optimizer._loss_scale
+            scale.current_loss_scale.assign(2.0**22)
+            scale.counter.assign(0)
+        model.fit(x, y, epochs=2, **options)
+        return x, y, type(model.optimizer).__name__, model.get_weights()
+
+    def read():
+        return type(tf_keras.models.load_model(tmp_path / "out.h5").optimizer).__name__
+
+    x, y, kind, weights = stored.original(written, tmp_path, rtol=4e-3)
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+    tool.ok("convert", tmp_path / name, tmp_path / "out.h5")
+    tool.ok("fit", tmp_path / name, "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "fit.h5")
+    trained = tf_keras.models.load_model(tmp_path / "fit.h5")
+    assert stored.original(read, files=[tmp_path / "out.h5"]) == type(trained.optimizer).__name__ == kind
+    for ours, theirs in zip(trained.get_weights(), weights, strict=True):
+        tool.assert_close(ours, theirs, 4e-3, name)
+
+
+@pytest.mark.parametrize("names", [["Adam/iterations:0", *[f"training/Adam/Variable_{i}:0" for i in range(3 * 4)]],
+                                   ["/iterations", *[f"param_{i}" for i in range(1, 2 * 4 + 1)]]], ids=["2.2.4", "2.0.4-theano"])
+def test_state_of_keras_before_tensorflow_2(names, tmp_path):
+    """Keras 2.2.4 named slots without their kind; with Theano variables had no scope, so h5py took a name for an absolute path."""
+    def written():
+        rng = tool.generator("keras2", "standalone")
+        model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh"), L.Dense(3)]), rng)
+        model.compile(tf_keras.optimizers.legacy.Adam(0.01), "mse")
+        x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+        options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+        model.fit(x, y, epochs=2, **options)
+        model.save(tmp_path / "m.h5")
+        model.fit(x, y, epochs=2, **options)
+        return x, y, model.get_weights()
+
+    x, y, wanted = stored.original(written, tmp_path)
+    with h5py.File(tmp_path / "m.h5", "a") as file:
+        file.attrs["keras_version"] = b"2.2.4"
+        group = file["optimizer_weights"]
+        values = [group[n][()] for n in group.attrs["weight_names"]]
+        del file["optimizer_weights"]
+        group = file.create_group("optimizer_weights")
+        for name, value in zip(names, [*values, *[np.zeros(1, "float32")] * 4]):
+            group.create_dataset(name, data=value)
+        group.attrs["weight_names"] = [name.encode() for name in names]
+        config = json.loads(file.attrs["training_config"])
+        config["optimizer_config"] = {"class_name": "Adam", "config": {
+            "lr": 0.01, "beta_1": 0.9, "beta_2": 0.999, "decay": 0.0, "epsilon": 1e-07, "amsgrad": False}}
+        file.attrs["training_config"] = json.dumps(config).encode()
+    if tool.CONTROL:
+        return
+    tool.save_npz(tmp_path / "train.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
+            "--save", tmp_path / "fit.h5")
+    for ours, theirs in zip(stored.weights(tf_keras, tmp_path / "fit.h5"), wanted, strict=True):
+        tool.assert_close(ours, theirs, 2e-5, atol=1e-6)
