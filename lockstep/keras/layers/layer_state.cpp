@@ -48,7 +48,8 @@ bool CallScope::is_outermost() { return t_calls == 1; }
 std::optional<bool> CallScope::training() { return t_training; }
 std::optional<bool> CallScope::inherited() { return t_inherited; }
 
-ScopedInheritance::ScopedInheritance(std::optional<bool> inherited) : previous_(std::exchange(t_inherited, inherited)) {}
+ScopedInheritance::ScopedInheritance(std::optional<bool> inherited)
+    : previous_(std::exchange(t_inherited, inherited)) {}
 ScopedInheritance::~ScopedInheritance() { t_inherited = previous_; }
 
 ScopedCallLimit::ScopedCallLimit() : outermost_(t_calls_left < 0) {
