@@ -83,7 +83,7 @@ def test_unknown_keywords_are_rejected(family, tmp_path):
 REFUSED_IN_USE = {
     "optimizers": {"rho", "epsilon", "epsilon_1", "epsilon_2", "beta", "beta_1", "beta_2", "beta_2_decay", "clip_threshold", "ns_steps",
                    "initial_accumulator_value", "adam_beta_1", "adam_beta_2", "muon_a", "muon_b", "muon_c", "adam_lr_ratio", "momentum",
-                   "warmup_steps"},
+                   "warmup_steps", "initial_scale", "dynamic_growth_steps", ("MultiOptimizer", "optimizer_map")},
     "schedules": {"initial_learning_rate", "alpha", "t_mul", "m_mul", "decay_rate", "end_learning_rate", "power"},
     "losses": {"gamma", "margin", "beta", ("CategoricalFocalCrossentropy", "alpha"), ("Tversky", "alpha")},
     "metrics": {"threshold", "k", ("OneHotIoU", "axis"), ("OneHotMeanIoU", "axis"), ("SparseCategoricalCrossentropy", "axis")},
