@@ -197,3 +197,18 @@ def test_results_do_not_depend_on_threads(tmp_path):
     for (name, value), (_, other), theirs in zip(one, five, model(x, training=False), strict=True):
         assert value.tobytes() == other.tobytes(), name
         tool.assert_close(value, theirs.numpy(), what=name)
+
+
+def test_parts_of_the_rows_of_a_batch(tmp_path):
+    """A program for two rows at a time would find all rows again in the first two."""
+    rng, O = tool.generator("parts of rows"), keras.ops
+    x = keras.Input((4,))
+    y = L.Dense(3)(x)
+    model = keras.Model(x, [y[(slice(0, 2),)] * 2.0, O.slice(y, (0, 0), (2, 3)), y[(slice(1, None),)]])
+    tool.randomise(model, rng)
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "served", "--to", "saved_model")
+    data = rng.normal(0, 1, (5, 4)).astype("float32")
+    for name in ("m.keras", "served"):
+        for (_, ours), theirs in zip(tool.predict(tmp_path / name, data, tmp_path), model(data), strict=True):
+            tool.assert_close(ours, np.asarray(theirs), 1e-5, name)

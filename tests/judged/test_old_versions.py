@@ -98,29 +98,40 @@ def test_predictions_of_keras_2(shape, name, tmp_path):
 
 @pytest.mark.usefixtures("eagerly")
 def test_keras_3_reads_what_a_model_of_keras_2_becomes(tmp_path):
-    rng = tool.generator("old", "becomes")
-    model = tf_keras.Sequential([L.InputLayer(SEQUENCE), L.Bidirectional(L.LSTM(4, return_sequences=True, recurrent_activation="hard_sigmoid")),
-                                 L.GRU(5, recurrent_activation="hard_sigmoid", dtype="float64"), L.ThresholdedReLU(theta=0.1),
-                                 L.Activation("hard_sigmoid"), L.Dense(3, activation="hard_sigmoid")])
-    model.set_weights([rng.normal(0, 0.7, value.shape) for value in model.get_weights()])
-    model.save(tmp_path / "m.h5")
-    x = rng.normal(0, 1.5, (4, *SEQUENCE)).astype("float32")
+    folder = tmp_path / "again"
+    folder.mkdir()
+
+    def written():
+        rng = tool.generator("old", "becomes")
+        model = tf_keras.Sequential([L.InputLayer(SEQUENCE), L.Bidirectional(L.LSTM(4, return_sequences=True, recurrent_activation="hard_sigmoid")),
+                                     L.GRU(5, recurrent_activation="hard_sigmoid", dtype="float64"), L.ThresholdedReLU(theta=0.1),
+                                     L.Activation("hard_sigmoid"), L.Dense(3, activation="hard_sigmoid")])
+        model.set_weights([rng.normal(0, 0.7, value.shape) for value in model.get_weights()])
+        model.save(tmp_path / "m.h5")
+        x = rng.normal(0, 1.5, (4, *SEQUENCE)).astype("float32")
+        three = keras.Sequential([keras.Input(SEQUENCE), keras.layers.LSTM(4, recurrent_activation="hard_sigmoid")])
+        tool.randomise(three, rng)
+        three.save(tmp_path / "three.h5")
+        return x, model.predict(x, verbose=0), three.predict(x, verbose=0)
+
+    def again():
+        model = keras.models.load_model(tmp_path / "out.keras")
+        model.save(folder / "again.keras")
+        return model.predict(x, verbose=0)
+
+    x, wanted, of_three = stored.original(written, tmp_path)
     if tool.CONTROL:
         return
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.keras")
     # Keras 3 has no name for it: layers stand for it.
-    again = keras.models.load_model(tmp_path / "out.keras")
-    again.save(tmp_path / "again.keras")
-    tool.assert_close(again.predict(x, verbose=0), model.predict(x, verbose=0), 1e-6)
-    for name in ("out.keras", "again.keras"):
-        tool.assert_close(tool.predict(tmp_path / name, x, tmp_path)[0][1], model.predict(x, verbose=0), 1e-6, name)
+    tool.assert_close(stored.original(again, folder, files=[tmp_path / "out.keras"]), wanted, 1e-6)
+    for path in (tmp_path / "out.keras", folder / "again.keras"):
+        tool.assert_close(tool.predict(path, x, tmp_path)[0][1], wanted, 1e-6, path.name)
     tool.ok("convert", tmp_path / "out.keras", tmp_path / "back.h5", "--dialect", "keras2")
-    tool.assert_close(tf_keras.models.load_model(tmp_path / "back.h5", compile=False).predict(x, verbose=0), model.predict(x, verbose=0), 1e-6)
+    back = stored.original(lambda: tf_keras.models.load_model(tmp_path / "back.h5", compile=False).predict(x, verbose=0), files=[tmp_path / "back.h5"])
+    tool.assert_close(back, wanted, 1e-6)
     # A file of Keras 3 means its own.
-    ours = keras.Sequential([keras.Input(SEQUENCE), keras.layers.LSTM(4, recurrent_activation="hard_sigmoid")])
-    tool.randomise(ours, rng)
-    ours.save(tmp_path / "three.h5")
-    tool.assert_close(tool.predict(tmp_path / "three.h5", x, tmp_path)[0][1], ours.predict(x, verbose=0), 1e-5)
+    tool.assert_close(tool.predict(tmp_path / "three.h5", x, tmp_path)[0][1], of_three, 1e-5)
 
 
 @pytest.mark.usefixtures("eagerly")
