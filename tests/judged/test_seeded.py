@@ -39,9 +39,16 @@ def dropped_scores(x):
     return keras.layers.Flatten()(keras.layers.Attention(dropout=0.4)([x, x], return_attention_scores=True)[1])
 
 
-@pytest.mark.parametrize("part", [dropped_values, dropped_scores])
+def dropped_steps(x):
+    x = keras.layers.Reshape((3, 2, 2))(keras.layers.Dense(12)(x))
+    return keras.layers.Flatten()(keras.layers.TimeDistributed(keras.layers.SimpleRNN(3, dropout=0.4))(x))
+
+
+@pytest.mark.parametrize("part", [dropped_values, dropped_scores, dropped_steps])
 def test_seedless_dropout(part, tmp_path):
-    """A layer without a seed takes one from the global seed when the model is loaded, in Keras's order."""
+    """A layer without a seed takes one from the global seed when the model is loaded, in Keras's order. Recurrent layers draw
+    in validation too, for each step of TimeDistributed."""
+    validation = {"validation_split": 0.3} if part is dropped_steps else {}
     inputs = keras.Input((6,))
     model = keras.Model(inputs, keras.layers.Dense(4)(part(inputs)))
     model.compile(optimizer="sgd", loss="mse")
@@ -50,10 +57,10 @@ def test_seedless_dropout(part, tmp_path):
     x, y = rng.normal(0, 1, (20, 6)).astype("float32"), rng.normal(0, 1, (20, 4)).astype("float32")
     np.savez(tmp_path / "d.npz", x=x, y=y)
     tool.ok("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8, "--seed", 5,
-            "--save", tmp_path / "ours.keras")
+            "--save", tmp_path / "ours.keras", *(["--validation-split", 0.3] if validation else []))
     keras.utils.set_random_seed(5)
     model = keras.models.load_model(tmp_path / "start.keras")
-    answers.fit(model, x, y, epochs=2, batch_size=8, shuffle=True, seed=5)
+    answers.fit(model, x, y, epochs=2, batch_size=8, shuffle=True, seed=5, **validation)
     compare(keras.models.load_model(tmp_path / "ours.keras"), model)
 
 

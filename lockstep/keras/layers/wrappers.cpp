@@ -207,6 +207,10 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     std::vector<std::int64_t> dims = shapes.leaf().dims();
     dims.erase(dims.begin() + 1);
     layer_->ensure_built(Shape(std::move(dims)));
+    const std::vector<Layer*> parts = layer_->flatten_layers();
+    draws_ = std::any_of(parts.begin(), parts.end(), [](const Layer* part) {
+      return loop_options(*part) && has_recurrent_dropout(part->get_config());
+    });
   }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
@@ -238,10 +242,21 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
   }
 
  private:
-  // Layers whose result for one step depends on others in the batch, or that take a mask.
+  // Whether the config of a recurrent layer, or of a cell in it, drops anything.
+  static bool has_recurrent_dropout(const Json& config) {
+    if (!config.is_object() && !config.is_array()) return false;
+    if (config.is_object() && config.contains("recurrent_dropout")) {
+      for (const char* key : {"dropout", "recurrent_dropout"}) {
+        if (config.contains(key) && config[key].is_number() && config[key].get<double>() > 0) return true;
+      }
+    }
+    return std::any_of(config.begin(), config.end(), has_recurrent_dropout);
+  }
+  // Layers whose result for one step depends on others in the batch, that take a mask, or that draw numbers for each
+  // call, as recurrent layers with dropout do in inference too.
   bool per_step(const CallContext& context, const Tensor& mask) const {
     if (as_samples_) return false;
-    if (mask.defined() && layer_->uses_mask()) return true;
+    if ((mask.defined() && layer_->uses_mask()) || draws_) return true;
     const std::vector<Layer*> parts = layer_->flatten_layers();
     return std::any_of(parts.begin(), parts.end(), [&](const Layer* part) {
       if (part != layer_.get() && part->activity_regularizer()) return true;  // whose losses are of one step each
@@ -303,6 +318,7 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
   }
   LayerPtr layer_;
   bool as_samples_ = false;
+  bool draws_ = false;
 };
 
 }  // namespace
