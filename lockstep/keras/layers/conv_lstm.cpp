@@ -63,8 +63,12 @@ class ConvLstmCell : public Layer {
   Tensors draw(const Tensor& like, double rate) const {
     Tensors masks;
     if (rate <= 0 || like.is_symbolic()) return masks;
+    const bool first = o_.data_format == "channels_first";  // the numbers are drawn in the order of the data
+    std::vector<std::int64_t> dims = like.shape().dims();
+    if (first) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
     for (int gate = 0; gate < kGates; ++gate)
-      masks.push_back(random::dropout_mask(like.shape(), rate, compute_dtype(), generator_));
+      masks.push_back(first ? to_channels_last(random::dropout_mask(Shape(dims), rate, compute_dtype(), generator_))
+                            : random::dropout_mask(like.shape(), rate, compute_dtype(), generator_));
     return masks;
   }
   // Both of channels-last values: one step's inputs and the output before it.
