@@ -74,6 +74,7 @@ struct Trainer::Loop {
 };
 
 std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions options, BatchSource* validation_source) {
+  const auto use = session_->use(true);
   const int verbose = resolve_verbose(options.verbose, session_->strategy);
   history_ = std::make_shared<History>();
   EpochIterator batches = iterate(source, options.steps_per_epoch);
@@ -216,6 +217,7 @@ EpochIterator Trainer::iterate(BatchSource& source, std::optional<std::int64_t> 
 }
 
 Results Trainer::run_evaluate(BatchSource& source, const EvaluateOptions& options) {
+  const auto use = session_->use(false);
   EpochIterator batches = iterate(source, options.steps);
   const int verbose = resolve_verbose(options.verbose, session_->strategy);
   CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this, {verbose, 1, batches.num_batches()});
@@ -247,6 +249,7 @@ Results Trainer::run_evaluate(EpochIterator& batches, CallbackList& callbacks) {
 }
 
 Structure Trainer::run_predict(BatchSource& source, const PredictOptions& options) {
+  const auto use = session_->use(false);
   const int verbose = resolve_verbose(options.verbose, session_->strategy);
   EpochIterator batches = iterate(source, options.steps);
   CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this, {verbose, 1, batches.num_batches()});

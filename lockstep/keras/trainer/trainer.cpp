@@ -64,6 +64,7 @@ Trainer::Trainer(ModelImpl& model)
 Trainer::~Trainer() = default;
 
 void Trainer::compile(CompileOptions options) {
+  const auto use = session_->use(true);
   session_->compile(std::move(options));
   steps_ = make_step_runner(*session_);
 }
@@ -190,6 +191,7 @@ Results Trainer::train_on_batch(const Structure& x, const Structure& y, const St
   session_->require_compiled("train_on_batch");
   if (!class_weight.empty() && !(sample_weight.is_leaf() && !sample_weight.leaf().defined()))
     throw_invalid_argument("train_on_batch: found sample_weight and class_weight, expected one of them");
+  const auto use = session_->use(true);
   session_->reset_metrics();
   return session_->in_order(
       train({x, y, class_weight.empty() ? sample_weight : apply_class_weight(y, sample_weight, class_weight)}));
@@ -197,10 +199,14 @@ Results Trainer::train_on_batch(const Structure& x, const Structure& y, const St
 
 Results Trainer::test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) {
   session_->require_compiled("test_on_batch");
+  const auto use = session_->use(false);
   session_->reset_metrics();
   return session_->in_order(test({x, y, sample_weight}));
 }
 
-Structure Trainer::predict_on_batch(const Structure& x) { return predict_batch({x, {}, {}}); }
+Structure Trainer::predict_on_batch(const Structure& x) {
+  const auto use = session_->use(false);
+  return predict_batch({x, {}, {}});
+}
 
 }  // namespace lockstep::keras

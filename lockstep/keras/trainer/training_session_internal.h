@@ -13,6 +13,7 @@
 #include "lockstep/keras/trainer/batches.h"
 #include "lockstep/keras/trainer/compile.h"
 #include "lockstep/keras/trainer/compiled.h"
+#include "lockstep/keras/trainer/model_use_internal.h"
 #include "lockstep/keras/trainer/preemption.h"
 
 namespace lockstep::keras {
@@ -63,7 +64,10 @@ struct TrainingSession {
   Json save_layer_metrics() const;
   void restore_layer_metrics(const Json& state);
 
+  ModelUse::Scope use(bool trains) { return {used, trains, model.name()}; }
+
   ModelImpl& model;
+  ModelUse used;
   CompileOptions options;
   std::shared_ptr<Compiled> compiled;
   optimizers::OptimizerPtr optimizer;
