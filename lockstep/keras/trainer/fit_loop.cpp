@@ -217,7 +217,6 @@ EpochIterator Trainer::iterate(BatchSource& source, std::optional<std::int64_t> 
 }
 
 Results Trainer::run_evaluate(BatchSource& source, const EvaluateOptions& options) {
-  const auto use = session_->use(false);
   EpochIterator batches = iterate(source, options.steps);
   const int verbose = resolve_verbose(options.verbose, session_->strategy);
   CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this, {verbose, 1, batches.num_batches()});

@@ -166,6 +166,7 @@ std::shared_ptr<History> Trainer::fit(const BatchedData& data, FitOptions option
 
 Results Trainer::evaluate(const Structure& x, const Structure& y, EvaluateOptions options) {
   session_->require_compiled("evaluate");
+  const auto use = session_->use(false);
   Batch data{x, y, options.sample_weight};
   const std::int64_t batch_size = batch_size_for(options.batch_size, options.steps, batch_rows(data));
   return session_->in_order(run_evaluate(*array_batches(std::move(data), {.batch_size = batch_size}), options));
@@ -173,6 +174,7 @@ Results Trainer::evaluate(const Structure& x, const Structure& y, EvaluateOption
 
 Results Trainer::evaluate(const BatchedData& data, EvaluateOptions options) {
   session_->require_compiled("evaluate");
+  const auto use = session_->use(false);
   return session_->in_order(run_evaluate(*batches_of(data, session_->strategy), options));
 }
 
