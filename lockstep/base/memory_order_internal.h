@@ -1,4 +1,5 @@
-// What the thread sanitizer is told about memory whose reference counts are LibTorch's, which it does not see.
+// Orders accesses to memory that is shared by LibTorch's reference counts, also for the thread sanitizer, which does
+// not see LibTorch's atomic operations.
 #pragma once
 
 #include <atomic>
@@ -10,14 +11,14 @@ extern "C" void __tsan_release(void* address);
 
 namespace lockstep {
 
-// A thread has read the memory and is about to give up its reference.
+// Release: to be called after the last read of shared memory, before its reference is dropped.
 inline void done_reading([[maybe_unused]] const void* memory) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(const_cast<void*>(memory));
 #endif
 }
 
-// A thread has found that it has the only reference and is about to write. Counts are read without ordering.
+// Acquire: to be called before a write to memory whose use_count() is 1, a relaxed load.
 inline void about_to_write([[maybe_unused]] const void* memory) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_acquire(const_cast<void*>(memory));

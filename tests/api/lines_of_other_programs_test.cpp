@@ -216,7 +216,7 @@ TEST(OtherProgramLines, CheckpointsThatAreMadeLater) {
   std::filesystem::remove_all(folder);
 }
 
-// self.dtype of a metric of one's own, which keras.ops take.
+// dtype() of a custom metric, as an argument of keras.ops.
 class Positives : public keras::metrics::Metric {
  public:
   Positives() : Metric({.name = "positives"}) { count_ = add_weight({.initializer = "zeros", .name = "count"}); }
