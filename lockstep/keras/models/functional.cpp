@@ -395,12 +395,15 @@ Structure FunctionalImpl::adjust_inputs(std::vector<Tensor> given) const {
 
 namespace {
 
-// The training argument of a call in a model of Keras 2. Keras 3 replaces it by that of the model's call.
-std::optional<bool> own_training(const ModelImpl& model, const Node& node) {
-  if (model.keras_version() > 2) return std::nullopt;
-  const Argument* given = node.arguments.find("training");
+std::optional<bool> training_of(const CallArguments& arguments) {
+  const Argument* given = arguments.find("training");
   if (!given || !given->is_leaf() || !given->leaf().value.is_boolean()) return std::nullopt;
   return given->leaf().value.get<bool>();
+}
+
+// The training argument of a call in a model of Keras 2. Keras 3 replaces it by that of the model's call.
+std::optional<bool> own_training(const ModelImpl& model, const Node& node) {
+  return model.keras_version() > 2 ? std::nullopt : training_of(node.arguments);
 }
 
 // Whether a layer is called with another one than the model.
@@ -409,16 +412,10 @@ bool calls_otherwise(const ModelImpl& model, const std::vector<std::shared_ptr<N
   return std::ranges::any_of(nodes, [&](const auto& node) { return own_training(model, *node) == !training; });
 }
 
-bool has_training(const CallContext& context) {
-  const Argument* given = context.arguments->find("training");
-  return given && given->is_leaf() && given->leaf().value.is_boolean();
-}
-
 // Whether layers train in a call without the argument: those whose node has it, or whose default is true.
 bool trains_by_default(const FunctionalImpl& model) {
   return std::ranges::any_of(model.nodes(), [](const auto& node) {
-    const Argument* given = node->arguments.find("training");
-    if (given && given->is_leaf() && given->leaf().value == Json(true)) return true;
+    if (training_of(node->arguments) == true) return true;
     const auto* layer = dynamic_cast<const Layer*>(node->operation);
     if (!layer) return false;
     if (const auto* inner = dynamic_cast<const FunctionalImpl*>(layer)) return trains_by_default(*inner);
@@ -457,7 +454,7 @@ Structure FunctionalImpl::call_adjusted(const Structure& adjusted, const CallCon
   const std::vector<Tensor> masks = context.mask.flatten();
   const bool masked = std::ranges::any_of(masks, [](const Tensor& mask) { return mask.defined(); });
   if (context.training || masked || calls_otherwise(*this, nodes_, context.training) ||
-      (!has_training(context) && trains_by_default(*this)))
+      (!training_of(*context.arguments) && trains_by_default(*this)))
     return call_layers(adjusted, context);
   const auto layers = [&](const std::vector<Tensor>& leaves) {
     return call_layers(Structure(leaves), context).flatten();
@@ -489,7 +486,7 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
     if (--uses[id] == 0) values[id].clear();
     return value;
   };
-  const std::optional<bool> training = has_training(context) ? std::optional(context.training) : std::nullopt;
+  const std::optional<bool> training = training_of(*context.arguments);
   const FollowerSearch search(nodes_, uses_);
   const bool traced = ops::ScopedRecorder::active() != nullptr;
   const bool apart = traced || calls_otherwise(*this, nodes_, context.training);
