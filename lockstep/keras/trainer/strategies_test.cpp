@@ -1,6 +1,7 @@
 // Training under strategies on numbers small enough to check by hand: Dense(1) with kernel 0.5 and bias 0 on
 // x = 1 … 5, y = 2, 3, 5, 4, 6. Expected values: TensorFlow 2.21 on one replica; values on several
 // replicas that differ have a comment.
+#include <chrono>
 #include <functional>
 #include <mutex>
 
@@ -336,6 +337,7 @@ TEST(Strategies, FitOn256Workers) {
   const auto messages = collectives::threaded_job::run(kWorkers, [&](int rank) {
     collectives::JobOptions job = collectives::threaded_job::job(rank, addresses);
     job.machine = "machine " + std::to_string(rank / 64);
+    job.startup_timeout = std::chrono::minutes(5);  // that many threads start late where sanitizers slow them down
     MultiWorkerMirroredStrategy strategy(collectives::join_job(job));
     const std::vector<Tensor> weights = train(strategy);
     for (std::size_t i = 0; i < expected.size(); ++i)
