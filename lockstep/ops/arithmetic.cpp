@@ -85,28 +85,30 @@ std::uint64_t remainder_of_words(std::uint64_t a, std::uint64_t b) {
 
 bool is_int(const at::Tensor& x) { return at::isIntegralType(x.scalar_type(), false); }
 
-void check_divisor(const at::Tensor& b) {
-  if (is_int(b) && b.numel() > 0 && b.eq(0).any().item<bool>()) throw_invalid_argument("Integer division by zero");
+// A result without elements divides nothing.
+void check_divisor(const at::Tensor& a, const at::Tensor& b) {
+  if (is_int(b) && a.numel() > 0 && b.numel() > 0 && b.eq(0).any().item<bool>())
+    throw_invalid_argument("Integer division by zero");
 }
 
 at::Tensor divide(const at::Tensor& a, const at::Tensor& b) {
-  check_divisor(b);
+  check_divisor(a, b);
   return is_int(a) ? at::div(a, b, "trunc") : at::div(a, b);
 }
 at::Tensor truncate_divide(const at::Tensor& a, const at::Tensor& b) {
-  check_divisor(b);
+  check_divisor(a, b);
   return at::div(a, b, "trunc");
 }
 at::Tensor floor_divide(const at::Tensor& a, const at::Tensor& b) {
-  check_divisor(b);
+  check_divisor(a, b);
   return is_float(a) ? at::floor(at::div(a.detach(), b.detach())) : at::div(a, b, "floor");
 }
 at::Tensor floor_mod(const at::Tensor& a, const at::Tensor& b) {
-  check_divisor(b);
+  check_divisor(a, b);
   return at::remainder(a, b);
 }
 at::Tensor truncate_mod(const at::Tensor& a, const at::Tensor& b) {
-  check_divisor(b);
+  check_divisor(a, b);
   return at::fmod(a, b);
 }
 // The value where b is zero must not reach the gradient either, hence the safe divisor.
@@ -121,7 +123,8 @@ at::Tensor multiply_no_nan(const at::Tensor& a, const at::Tensor& b) {
   return multiply_no_nan_like_tf(a, b);
 }
 at::Tensor power(const at::Tensor& a, const at::Tensor& b) {
-  if (is_int(b) && b.numel() > 0 && b.lt(0).any().item<bool>()) {
+  if (is_int(b) && (a.numel() == 0 || b.numel() == 0)) return at::mul(a, b);
+  if (is_int(b) && b.lt(0).any().item<bool>()) {
     throw_invalid_argument("Integers to negative integer powers are not allowed");
   }
   if (b.dim() == 0 && !b.requires_grad() && b.numel() == 1) return at::pow(a, b.item());

@@ -218,6 +218,19 @@ Shapes patches_shape(const Call& call) {
   return {out};
 }
 
+at::Tensor lowest_of(at::ScalarType type, const at::TensorOptions& options) {
+  switch (type) {
+    case at::kHalf: return at::full({}, static_cast<float>(std::numeric_limits<at::Half>::lowest()), options);
+    case at::kBFloat16: return at::full({}, static_cast<float>(std::numeric_limits<at::BFloat16>::lowest()), options);
+    case at::kFloat: return at::full({}, std::numeric_limits<float>::lowest(), options);
+    case at::kDouble: return at::full({}, std::numeric_limits<double>::lowest(), options);
+    default: break;
+  }
+  if (!at::isSignedType(type)) return at::zeros({}, options);
+  const auto bits = static_cast<int>(8 * at::elementSize(type));
+  return at::full({}, std::numeric_limits<std::int64_t>::min() >> (64 - bits), options);
+}
+
 Tensors dilation(const Call& call) {
   const auto wide = [&](int i) { return is_float(in(call, i)) ? in(call, i) : in(call, i).to(at::kLong); };
   const at::Tensor x = wide(0), filter = wide(1);
@@ -226,12 +239,18 @@ Tensors dilation(const Call& call) {
   const auto axes =
       window_axes(call.input(0).shape(), {1, filter.size(0), filter.size(1), 1}, call.attr<Ints>("strides"),
                   call.attr<Ints>("rates"), call.attr<std::string>("padding"));
-  const at::Tensor sums = windows_of(x, axes, at::zeros({}, x.options())) + filter;
-  if (sums.numel() == 0) throw_invalid_argument("the input and the filter must not be empty");
+  // Whole numbers wrap around in their own type before they are compared; a NaN is never the greatest.
+  const at::ScalarType type = in(call, 0).scalar_type();
+  at::Tensor sums = windows_of(x, axes, at::zeros({}, x.options())) + filter;
+  if (!is_float(sums)) sums = widen(narrow_to(sums, type)).to(at::kLong);
+  if (filter.numel() == 0) throw_invalid_argument("the filter must not be empty");
+  if (sums.numel() == 0)
+    return one(at::empty({sums.size(0), sums.size(1), sums.size(2), sums.size(-1)}, in(call, 0).options()));
   const at::Tensor inside =
       windows_of(at::ones(x.sizes(), x.options().dtype(at::kBool)), axes, at::zeros({}, at::kBool));
-  const at::Tensor masked = at::where(inside, sums, sums.detach().amin() - 1);
-  return one(narrow_to(std::get<0>(masked.flatten(3, 4).max(3)), in(call, 0).scalar_type()));
+  const at::Tensor lowest = lowest_of(type, sums.options());
+  const at::Tensor masked = at::where(at::logical_and(inside, sums.detach() > lowest), sums, lowest);
+  return one(narrow_to(std::get<0>(masked.flatten(3, 4).max(3)), type));
 }
 
 }  // namespace

@@ -459,7 +459,7 @@ Ints transform_lengths(const Call& call, int count) {
   if (static_cast<int>(lengths.size()) != count)
     throw_invalid_argument(fmt::format("invalid fft_length: found {} numbers, expected {}", lengths.size(), count));
   for (const std::int64_t length : lengths) {
-    if (length < 1)
+    if (length < 0)
       throw_invalid_argument(fmt::format("invalid fft_length: found {}, expected a positive number", length));
   }
   return lengths;
@@ -477,10 +477,10 @@ Tensors real_transform(const Call& call, int count) {
   Ints shape = x.sizes().vec();
   for (int i = 0; i < count; ++i)
     shape[shape.size() - static_cast<std::size_t>(count - i)] = lengths[static_cast<std::size_t>(i)];
+  if (lengths.back() == 0) throw_invalid_argument("invalid fft_length: found 0, expected a positive number");
   shape.back() = lengths.back() / 2 + 1;
   const at::ScalarType type = to_scalar_type(call.attr<DType>("Tcomplex"));
-  element_count(shape, 16);
-  if (x.numel() == 0) return one(at::zeros(shape, x.options().dtype(type)));
+  if (element_count(shape, 16) == 0 || x.numel() == 0) return one(at::zeros(shape, x.options().dtype(type)));
   return one(at::fft_rfftn(x, at::IntArrayRef(lengths), last_axes(count)).to(type));
 }
 
@@ -498,8 +498,7 @@ Tensors inverse_real_transform(const Call& call, int count) {
   for (int i = 0; i < count; ++i)
     shape[shape.size() - static_cast<std::size_t>(count - i)] = lengths[static_cast<std::size_t>(i)];
   const at::ScalarType type = to_scalar_type(call.attr<DType>("Treal"));
-  element_count(shape, 8);
-  if (x.numel() == 0) return one(at::zeros(shape, x.options().dtype(type)));
+  if (element_count(shape, 8) == 0 || x.numel() == 0) return one(at::zeros(shape, x.options().dtype(type)));
   return one(at::fft_irfftn(x, at::IntArrayRef(lengths), last_axes(count)).to(type));
 }
 

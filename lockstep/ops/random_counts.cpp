@@ -32,8 +32,8 @@ class Uniforms {
 };
 
 double draw_poisson(Uniforms uniforms, double rate, double most) {
-  if (!std::isfinite(rate) || rate < 0) return NAN;
-  if (rate < 10) {  // Knuth's product
+  if (!(rate <= std::numeric_limits<double>::max())) return NAN;
+  if (rate < 10) {  // Knuth's product; a negative rate gives 0
     const double limit = std::exp(-rate);
     double product = 1;
     for (double count = 0;; count += 1) {

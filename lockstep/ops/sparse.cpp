@@ -109,6 +109,14 @@ Tensors sparse_fill_empty_rows(const Call& call) {
   return {out[0], out[1], wrap(empty), wrap(int64_tensor(places))};
 }
 
+// Narrow types are rounded after each step, as in TensorFlow.
+at::Tensor sum_in_turn(const at::Tensor& x) {
+  if (x.element_size() != 2 || !is_float(x) || x.requires_grad()) return x.sum(x.scalar_type());
+  at::Tensor total = at::zeros({}, x.options());
+  for (const at::Tensor& each : x.unbind()) total.add_(each);
+  return total;
+}
+
 Tensors fill_empty_rows_grad(const Call& call) {
   const at::Tensor& gradient = in(call, 1);
   const Ints places = ints_in(call, 0);
@@ -119,7 +127,7 @@ Tensors fill_empty_rows_grad(const Call& call) {
   const at::Tensor own = gradient.index_select(0, int64_tensor(places));
   at::Tensor others = at::ones({gradient.size(0)}, at::kBool);
   others.index_fill_(0, int64_tensor(places), false);
-  return {wrap(own), wrap(at::where(others, gradient, at::zeros({}, gradient.options())).sum(gradient.scalar_type()))};
+  return {wrap(own), wrap(sum_in_turn(at::where(others, gradient, at::zeros({}, gradient.options()))))};
 }
 
 Tensors sparse_concat(const Call& call) {

@@ -184,4 +184,23 @@ def unsigned_and_strings():
     return out
 
 
-GROUPS = {f.__name__: seeded(f) for f in (divisions, curves, gamma_slopes, casts, clipping, slopes, quantization, scripts, serialized_sparse, eigenvalues, narrow_slopes, whole_gradients, unsigned_and_strings)}
+def nothing_or_not_a_number():
+    """Results without elements, which check nothing, and windows with NaN or sums that wrap around."""
+    out, nothing = {}, tf.zeros([0, 3], tf.int32)
+    for name in ("FloorMod", "FloorDiv", "TruncateDiv", "TruncateMod", "Mod", "Div"):
+        out |= {f"{name}_row": getattr(R, name)(x=nothing, y=[0, 1, 0]), f"{name}_scalar": getattr(R, name)(x=nothing[:, 0], y=0)}
+    out["power"] = R.Pow(x=nothing, y=-1)
+    out["waves"] = R.IRFFT2D(input=tf.complex(floats(8, 8), floats(8, 8)), fft_length=[0, 4])
+    out["counts"] = R.StatelessRandomPoisson(shape=[4], seed=[1, 2], lam=[-3., 2., -.5, 20.], dtype=tf.float32)
+    out |= parts("filled", R.RaggedFillEmptyRowsGrad(reverse_index_map=int64([8]), grad_values=tf.cast(floats(33), tf.float16)))
+    window = dict(strides=[1] * 4, rates=[1, 2, 1, 1], padding="SAME")
+    x = tf.where(floats(1, 5, 5, 2) > .3, np.nan, floats(1, 5, 5, 2))
+    for dtype in (tf.float16, tf.float32, tf.float64):
+        out[f"dilation_{dtype.name}"] = R.Dilation2D(input=tf.cast(x, dtype), filter=tf.cast(floats(2, 2, 2), dtype), **window)
+    for dtype in (tf.int8, tf.uint8, tf.int16):
+        values = tf.constant([dtype.max, 1, dtype.min, 3, dtype.max - 2, 0, 7, dtype.min + 1], dtype)
+        out[f"wrapped_{dtype.name}"] = R.Dilation2D(input=tf.reshape(values, [1, 2, 2, 2]), filter=tf.reshape(values[::-1], [2, 2, 2]), **window)
+    return out
+
+
+GROUPS = {f.__name__: seeded(f) for f in (divisions, curves, gamma_slopes, casts, clipping, slopes, quantization, scripts, serialized_sparse, eigenvalues, narrow_slopes, whole_gradients, nothing_or_not_a_number, unsigned_and_strings)}
