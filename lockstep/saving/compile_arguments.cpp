@@ -213,4 +213,19 @@ Json keras2_metrics(const Json& compile, const std::string& key, const ModelImpl
   return outputs.size() == 1 ? out[outputs[0].name] : out;
 }
 
+Json with_metric_objects(Json config) {
+  static const std::set<std::string> kOfTargets = {"accuracy", "acc", "crossentropy", "ce"};
+  if (!config.is_object()) return config;
+  for (const char* key : {"metrics", "weighted_metrics"}) {
+    if (!config.contains(key)) continue;
+    config[key] = changed(config[key], [](const Json& metric) {
+      if (!metric.is_string() || kOfTargets.contains(metric.text()) || !metrics::classes().contains(metric.text()))
+        return metric;
+      const std::string& name = metrics::classes().find(metric.text())->name;
+      return metrics::serialize(metrics::deserialize({{"class_name", name}, {"config", Json::object()}}));
+    });
+  }
+  return config;
+}
+
 }  // namespace lockstep::saving

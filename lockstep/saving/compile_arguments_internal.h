@@ -20,4 +20,8 @@ Json compile_config_of_keras3(const Json& compile, const keras::ModelImpl& model
 Json keras2_metrics(const Json& compile, const std::string& key, const keras::ModelImpl& model,
                     std::set<std::string>& taken);
 
+// The training_config of an .h5 file as Keras 3 reads it: metrics given by name are objects with the names of their
+// classes ("mse" is reported as mean_squared_error), except those that depend on the shape of the targets.
+Json with_metric_objects(Json config);
+
 }  // namespace lockstep::saving

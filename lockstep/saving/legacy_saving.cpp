@@ -315,8 +315,11 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   Trainer& trainer = model->trainer();
   if (compile && !file.training_config().is_null()) {
     Json config = file.training_config();
-    if (weights_origin(file.keras_version(), file.backend()).major < 3 && config.contains("optimizer_config"))
+    if (weights_origin(file.keras_version(), file.backend()).major > 2) {
+      config = with_metric_objects(std::move(config));
+    } else if (config.contains("optimizer_config")) {
       config["optimizer_config"] = with_module_of_optimizer(config["optimizer_config"]);
+    }
     compile_if_known(trainer, config, path);
     if (model->built() && trainer.optimizer()) {
       trainer.build_optimizer();

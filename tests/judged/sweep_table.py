@@ -163,7 +163,8 @@ add("Resizing", [dict(height=5, width=7), dict(height=3, width=3, interpolation=
                  dict(height=4, width=8, pad_to_aspect_ratio=True, fill_value=2.0)], (6, 5, 2))
 add("CategoryEncoding", grid(num_tokens=[7], output_mode=["multi_hot", "count", "one_hot"]), (4,), ints=7)
 add("Normalization", [dict(mean=1.0, variance=4.0), dict(mean=[1.0, 2.0, 3.0], variance=[1.0, 2.0, 3.0]),
-                      dict(axis=None, mean=1.0, variance=2.0, invert=True)], (4, 3))
+                      dict(axis=None, mean=1.0, variance=2.0, invert=True), dict(axis=[1, 2], mean=[1.0, 2.0, 3.0], variance=[1.0, 2.0, 3.0]),
+                      dict(axis=(1, 2), mean=[[1.0], [2.0], [3.0], [4.0]], variance=[[1.0], [2.0], [3.0], [4.0]])], (4, 3))
 add("BatchNormalization", [dict(renorm=True), dict(renorm=True, renorm_clipping=dict(rmax=1.5, rmin=0.5, dmax=0.3)),
                            dict(renorm=True, renorm_momentum=0.5, momentum=0.8, scale=False), dict(renorm=True, center=False, axis=1),
                            dict(renorm=True, moving_variance_initializer="zeros", renorm_clipping=dict(dmax=2))], (4, 5, 3))

@@ -435,6 +435,53 @@ def test_boundaries_that_were_learnt(tmp_path):
         model.save(tmp_path / name)
         tool.ok("predict", tmp_path / name, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
         assert np.array_equal(np.load(tmp_path / "y.npy"), model.predict(x, verbose=0)), name
+        tool.ok("convert", tmp_path / name, tmp_path / "ours.h5", "--dialect", "keras2")
+        assert np.array_equal(tf_keras.models.load_model(tmp_path / "ours.h5").predict(x, verbose=0), model.predict(x, verbose=0)), name
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool loads")
+@pytest.mark.parametrize("axis, mean", [(-1, [[[1.0, 2.0, 3.0]]]), ((1, 2), [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]), (None, [2.0])])
+def test_means_with_leading_axes_of_one(axis, mean, tmp_path):
+    """Keras 2 takes them in Normalization, Keras 3 does not."""
+    model = tf_keras.Sequential([tf_keras.Input((2, 3)), tf_keras.layers.Normalization(axis=axis, mean=mean, variance=mean)])
+    x = tool.generator("means", str(axis)).normal(size=(4, 2, 3)).astype("float32")
+    model.save(tmp_path / "m.h5")
+    tool.assert_close(tool.predict(tmp_path / "m.h5", x, tmp_path)[0][1], model.predict(x, verbose=0))
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool evaluates")
+@pytest.mark.parametrize("keras2", [True, False])
+@pytest.mark.parametrize("loss", [{"a": "mean_squared_error", "c": "mean_absolute_error"}, {"b": "mean_absolute_error"}])
+def test_outputs_without_an_entry_in_the_losses(loss, keras2, tmp_path):
+    """Keras 2, and Keras 3 for a dict of outputs, train them with no loss."""
+    library, rng = tf_keras if keras2 else keras, tool.generator("entries", *loss)
+    inputs = library.Input((3,))
+    model = library.Model(inputs, {name: library.layers.Dense(2, name=name)(inputs) for name in "abc"})
+    model.compile("sgd", loss, metrics={"a": ["mean_absolute_error"]})
+    model.save(tmp_path / "m.keras")
+    x, y = rng.normal(size=(8, 3)).astype("float32"), {name: rng.normal(size=(8, 2)).astype("float32") for name in "abc"}
+    tool.save_npz(tmp_path / "d.npz", x=x, **{f"y_{name}": value for name, value in y.items()})
+    found = json.loads(tool.ok("evaluate", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--json"))
+    expected = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert found.keys() == expected.keys()
+    assert all(np.isclose(found[key], expected[key], rtol=1e-5) for key in expected)
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool evaluates")
+@pytest.mark.parametrize("key", ["metrics", "weighted_metrics"])
+def test_names_of_metrics_in_files_of_keras_3(key, tmp_path):
+    """Keras 3 makes objects of the names in an .h5 file, which have the names of their classes, but not in a .keras file."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, "softmax")])
+    model.compile("sgd", keras.losses.MeanSquaredError(), **{key: ["mse", "MAE", "acc", "bce", "BinaryAccuracy", "kl_divergence"]})
+    rng = tool.generator("names of metrics")
+    x, y = rng.normal(size=(8, 3)).astype("float32"), np.eye(2, dtype="float32")[rng.integers(0, 2, 8)]
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+    for name in ("m.h5", "m.keras"):
+        model.save(tmp_path / name)
+        expected = keras.models.load_model(tmp_path / name).evaluate(x, y, verbose=0, return_dict=True)
+        found = json.loads(tool.ok("evaluate", tmp_path / name, "--data", tmp_path / "d.npz", "--json"))
+        assert found.keys() == expected.keys(), name
+        assert all(np.isclose(found[of], expected[of], rtol=1e-5) for of in expected), name
 
 
 @pytest.mark.skipif(tool.CONTROL, reason="the tool trains")

@@ -77,6 +77,9 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
     if (options_.mean.is_null() != options_.variance.is_null()) {
       throw_invalid_argument(fmt::format("Normalization '{}': mean and variance must be given together", name()));
     }
+    if (options_.mean.is_null()) return;
+    given_mean_ = given("mean", options_.mean);
+    given_variance_ = given("variance", options_.variance);
   }
   void build(const Nested<Shape>& shapes) override {
     const Shape& shape = shapes.leaf();
@@ -115,10 +118,8 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
                   .name = "count"});
       return;
     }
-    const std::string who = fmt::format("Normalization '{}'", name());
-    given_mean_ = ops::broadcast_to(numbers(options_.mean, compute_dtype(), who + ": mean"), kept_shape.dims());
-    given_variance_ =
-        ops::broadcast_to(numbers(options_.variance, compute_dtype(), who + ": variance"), kept_shape.dims());
+    given_mean_ = spread("mean", given_mean_, kept_shape);
+    given_variance_ = spread("variance", given_variance_, kept_shape);
   }
   // Mean and variance of all samples.
   void adapt(const Structure& data) override {
@@ -174,6 +175,29 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
           fmt::format("Normalization '{}' has no statistics yet: call adapt(), or the layer, first", name()));
     }
     return ops::reshape(learned ? value(learned) : given, broadcast_);
+  }
+  // A mean or variance of the config, whose axes are the last of those that the layer keeps. Keras 2 also takes leading
+  // axes of extent 1.
+  Tensor given(const char* argument, const Json& value) const {
+    Tensor out = numbers(value, compute_dtype(), fmt::format("Normalization '{}': {}", name(), argument));
+    const auto axes = static_cast<int>(options_.axis ? options_.axis->size() : 0);
+    while (out.rank() > axes && out.dim(0) == 1) out = ops::squeeze(out, {0});
+    if (out.rank() > axes) {
+      throw_invalid_argument(
+          fmt::format("invalid Normalization '{}': {} has the shape {}, expected at most {} axes, one for each of the "
+                      "argument axis",
+                      name(), argument, out.shape().to_string(), axes));
+    }
+    return out;
+  }
+  Tensor spread(const char* argument, const Tensor& values, const Shape& kept) const {
+    for (int axis = 1; axis <= values.rank(); ++axis) {
+      if (values.dim(-axis) == 1 || values.dim(-axis) == kept[kept.rank() - axis]) continue;
+      throw_invalid_argument(fmt::format(
+          "invalid Normalization '{}': {} has the shape {}, expected {}, the extents of its input along axis", name(),
+          argument, values.shape().to_string(), kept.to_string()));
+    }
+    return ops::broadcast_to(values, kept.dims());
   }
   // Makes the variables for data of this shape.
   void begin_adapting(const Shape& shape) {

@@ -101,7 +101,8 @@ Tensor leaf_for(const Tensors& leaves, std::size_t output) {
 
 void Compiled::resolve_losses(const std::vector<std::string>& names) {
   if (options_.loss.empty()) return;
-  if (options_.loss.is_dict()) {
+  // Keras 2, and Keras 3 where the outputs are a dict, too, train the outputs without an entry with no loss.
+  if (options_.loss.is_dict() && model_.keras_version() > 2 && !model_.is_subclassed() && !model_.outputs().is_dict()) {
     for (const std::string& name : names) {
       if (!options_.loss.find(name)) {
         throw_invalid_argument(
@@ -335,7 +336,8 @@ Results Compiled::results() const {
       results.emplace_back(name, std::move(value));
     }
   };
-  if (losses_.size() > 1) {
+  // Keras 2 reports that of a model's only loss, too, where it has several outputs.
+  if (losses_.size() > 1 || (model_.keras_version() < 3 && output_names_.size() > 1)) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < losses_.size(); ++i) {
       report(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
