@@ -68,6 +68,7 @@ Tensor eye_of(const Tensor& rows, DType dtype) {
   return cast(equal(expand_dims(places, 1), places), dtype);
 }
 Tensor cast(const Tensor& x, std::string_view dtype) {
+  if (dtype == "int") return cast(x, DType::kInt64);  // as of NumPy and Keras
   if (const auto known = parse_dtype(dtype)) return cast(x, *known);
   throw_invalid_argument(fmt::format("cast: unknown dtype '{}'", dtype));
 }

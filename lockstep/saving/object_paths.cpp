@@ -67,7 +67,9 @@ class Walk {
   static std::vector<std::string> attributes(const Layer& layer, ModelImpl* model, bool graph) {
     std::vector<std::string> names;
     if (!graph) {
-      for (const auto& [name, tree] : layer.children()) names.push_back(name);
+      for (const auto& [name, tree] : layer.children()) {
+        if (!name.empty()) names.push_back(name);
+      }
     }
     for (const auto& [name, optimizer] : layer.own_optimizers()) names.push_back(name);
     if (model && !graph) names.push_back("layers");

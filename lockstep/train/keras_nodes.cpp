@@ -77,7 +77,7 @@ class LayerNode : public TrackedNode {
       all.emplace_back(variable_attribute(kind, weight.variable->name()), weight.variable);
     }
     for (const auto& [name, tree] : layer_->children()) {
-      if (tree.is_leaf() && tree.leaf()) all.emplace_back(layer_attribute(kind, name), tree.leaf());
+      if (!name.empty() && tree.is_leaf() && tree.leaf()) all.emplace_back(layer_attribute(kind, name), tree.leaf());
     }
     if (const auto states = keras::kept_states(*layer_); states.num_leaves() > 0)
       all.emplace_back("states", tree_node(states, {layer_.get(), "states"}));
@@ -94,7 +94,7 @@ class LayerNode : public TrackedNode {
       all.emplace_back("depthwise_" + name, weight.variable);
     }
     for (const auto& [name, tree] : layer_->children()) {
-      if (tree.is_leaf() && !tree.leaf()) continue;
+      if (name.empty() || (tree.is_leaf() && !tree.leaf())) continue;
       const Tracked node = tree_node(tree, {layer_.get(), name});
       all.emplace_back(name, node);
       all.emplace_back(name.starts_with("_") ? name.substr(1) : "_" + name, node);
@@ -108,7 +108,7 @@ class LayerNode : public TrackedNode {
     for (std::size_t i = 0; i < seeds.size(); ++i)
       all.emplace_back(fmt::format("seed_generator/{}", i), seeds[i]->state());
     for (const auto& [name, tree] : layer_->children()) {
-      if (!tree.is_leaf()) all.emplace_back(name, tree_node(tree, {layer_.get(), name}));
+      if (!name.empty() && !tree.is_leaf()) all.emplace_back(name, tree_node(tree, {layer_.get(), name}));
     }
     return all;
   }

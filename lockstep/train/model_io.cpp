@@ -92,7 +92,7 @@ class Aliases {
   // graph.
   void lists(const keras::Layer& layer, int node) {
     for (const auto& [name, tree] : layer.children()) {
-      if (tree.is_leaf() || !tree.is_list() || at(node).child(name)) continue;
+      if (name.empty() || tree.is_leaf() || !tree.is_list() || at(node).child(name)) continue;
       int list = -1;
       for (std::size_t i = 0; i < tree.parts().size(); ++i) {
         if (!tree.parts()[i].is_leaf() || !tree.parts()[i].leaf()) continue;

@@ -1,8 +1,10 @@
 // Which of the layers in a call train: those of Keras 3.15, where the argument of one is passed on to those after it.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/lockstep.h"
 
@@ -83,6 +85,88 @@ TEST(TrainingOfCalls, LayersOfImagesTrainByDefault) {
     model(ops::ones({2, 4, 4, 3}));
     EXPECT_EQ(moved(norm), first.class_name() != "Rescaling") << first.class_name();
   }
+}
+
+// A convolution before the normalization, which are one computation where nothing trains. Keras's numbers.
+TEST(TrainingOfCalls, ConvolutionsAfterLayersThatTrainByDefault) {
+  const Tensor images = ops::reshape(ops::cast(ops::range(16), ls::float32), {1, 4, 4, 1});
+  const auto mean_after = [&](auto model, const keras::LayerHandle& norm) {
+    model.predict(images);
+    EXPECT_FALSE(moved(norm));
+    model(images);
+    return norm.weight("moving_mean").value().to_vector<float>();
+  };
+  const auto conv = [] { return layers::Conv2D(2, 1, {.kernel_initializer = "ones"}); };
+  const auto x = keras::Input({4, 4, 1});
+  const auto norm = layers::BatchNormalization({.momentum = 0.5}),
+             other = layers::BatchNormalization({.momentum = 0.5});
+  EXPECT_EQ(mean_after(keras::Model(x, norm(conv()(layers::Resizing(2, 2)(x)))), norm),
+            (std::vector<float>{3.75, 3.75}));
+  EXPECT_EQ(mean_after(keras::Sequential({x, layers::Resizing(2, 2), conv(), other, layers::MaxPooling2D(2)}), other),
+            (std::vector<float>{3.75, 3.75}));
+}
+
+// call(self, x) of Python: fit() calls it without training, and layers inherit what another call gives it.
+class Inherits : public keras::Model {
+ public:
+  keras::Structure call(const keras::Structure& x) override { return drop(norm(x)); }
+  keras::LayerHandle norm = track("norm", layers::BatchNormalization());
+  keras::LayerHandle drop = track("drop", layers::Dropout(0.5, {.seed = 3}));
+};
+class InheritsInOwnStep : public Inherits {
+ public:
+  keras::Results train_step(const keras::Structure& data) override {
+    const auto& [x, y] = data;
+    return {{"own", compute_loss({.y = y, .y_pred = (*this)(x, {.training = true})})}};
+  }
+};
+TEST(TrainingOfCalls, IsInheritedFromACallOfInputsOnly) {
+  const Tensor x = ops::ones({2, 4});
+  Inherits model;
+  model.compile("sgd", "mse");
+  model.fit(x, x, {.verbose = 0});
+  EXPECT_FALSE(moved(model.norm));
+  EXPECT_FALSE(has_zeros(model(x)));
+  EXPECT_TRUE(has_zeros(model(x, {.training = true})));
+  EXPECT_TRUE(moved(model.norm));
+  InheritsInOwnStep stepping;
+  stepping.compile("sgd", "mse");
+  EXPECT_EQ(stepping.fit(x, x, {.verbose = 0})["own"].at(0), 1.0);
+  EXPECT_TRUE(moved(stepping.norm));
+}
+
+// Layers of an attribute that another assignment replaces stay: they are trained, as in Keras 3.15, whose order this
+// is.
+class Replaced : public keras::Model {
+ public:
+  Replaced() {
+    dense = track("dense", layers::Dense(2, {.name = "first"}));
+    dense(ops::ones({1, 4}));
+    dense = track("dense", layers::Dense(3, {.name = "second"}));
+    track("mean", keras::metrics::Mean({.name = "a"}));
+    track("mean", keras::metrics::Mean({.name = "b"}));
+    track("list", std::vector<keras::LayerHandle>{layers::Dense(5, {.name = "third"})});
+    track("list", std::vector<keras::LayerHandle>{layers::Dense(6, {.name = "fourth"})});
+  }
+  keras::Structure call(const keras::Structure& x) override { return dense(x); }
+  keras::LayerHandle dense;
+};
+TEST(Attributes, ReplacedLayersStay) {
+  Replaced model;
+  EXPECT_EQ(model(ops::ones({2, 4})).leaf().shape(), (ls::Shape{2, 3}));
+  std::string names;
+  for (const auto& layer : model.layers()) names += layer.name() + " ";
+  for (const auto& metric : model.metrics()) names += metric.name() + " ";
+  EXPECT_EQ(names, "first second third fourth a b ");
+  EXPECT_EQ(model.trainable_weights().size(), 4u);
+  const auto file = std::filesystem::temp_directory_path() / ("replaced_" + std::to_string(getpid()) + ".weights.h5");
+  model.save_weights(file);
+  Replaced other;
+  other(ops::ones({2, 4}));
+  other.load_weights(file);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(ops::reduce_all(ops::equal(other.get_weights()[i], model.get_weights()[i])).item<bool>());
+  std::filesystem::remove(file);
 }
 
 }  // namespace training_of_calls

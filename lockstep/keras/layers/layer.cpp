@@ -207,39 +207,22 @@ Tensor Layer::value(const VariablePtr& variable) const {
 
 void Layer::track_tree(const std::string& attribute, LayerTree layers) {
   for (auto& [name, tree] : children_) {
-    if (name == attribute) {
-      tree = std::move(layers);
-      if (built_) BuildAccess::notify(*this);
-      return;
-    }
+    if (name != attribute || name.empty()) continue;
+    if (tree.flatten() == layers.flatten()) return;
+    name.clear();
   }
   children_.emplace_back(attribute, std::move(layers));
   if (built_) BuildAccess::notify(*this);
 }
 
-namespace {
-template <typename T>
-void set_attribute(std::vector<std::pair<std::string, T>>& attributes, const std::string& name, T value) {
-  const auto known = std::ranges::find(attributes, name, [](const auto& item) { return item.first; });
-  if (known != attributes.end()) {
-    known->second = std::move(value);
-  } else {
-    attributes.emplace_back(name, std::move(value));
-  }
-}
-}  // namespace
-
 void Layer::track_metric(const std::string& attribute, metrics::MetricPtr metric) {
-  set_attribute(own_metrics_, attribute, std::move(metric));
+  own_metrics_.emplace_back(attribute, std::move(metric));
 }
 
 void Layer::track_optimizer(const std::string& attribute, std::shared_ptr<optimizers::Optimizer> optimizer) {
+  std::erase_if(own_optimizers_, [&](const auto& item) { return item.first == attribute; });
   // An empty handle is Python's None, which is nothing to save.
-  if (optimizer) {
-    set_attribute(own_optimizers_, attribute, std::move(optimizer));
-  } else {
-    std::erase_if(own_optimizers_, [&](const auto& item) { return item.first == attribute; });
-  }
+  if (optimizer) own_optimizers_.emplace_back(attribute, std::move(optimizer));
 }
 
 random::SeedGeneratorPtr Layer::add_seed_generator(std::optional<std::int64_t> seed) {

@@ -494,15 +494,17 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = *nodes_[i];
     if (done[i] || !values[i].empty() || node.arguments.tensors().empty()) continue;
+    // A layer that trains by default makes those after it train: see CallScope.
+    const bool trains = training.value_or(CallScope::inherited().value_or(context.training));
     // A trace records the layers one by one.
-    const std::optional<Followers> next = apart ? std::nullopt : search.after(i, context.training);
+    const std::optional<Followers> next = apart ? std::nullopt : search.after(i, trains);
     std::optional<ops::ScopedFollower> follower;
     std::optional<ops::ScopedPoolFollower> pool_follower;
     if (next && next->norm) {
       follower.emplace(*next->norm, next->activation.name, next->activation.alpha);
     } else if (next) {
       follower.emplace(next->activation.name, next->activation.alpha);
-    } else if (context.training && !traced) {
+    } else if (trains && !traced) {
       if (const auto pool = search.pool_after(i)) pool_follower.emplace(*pool);
     }
     try {

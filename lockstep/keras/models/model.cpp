@@ -186,8 +186,6 @@ const ModelPtr& Model::impl() const {
 
 Structure Model::call(const Structure& inputs, const CallContext& context) {
   if (!dynamic_cast<SubclassedImpl*>(impl_.get())) return impl_->call(inputs, context);
-  std::optional<ScopedInheritance> without_training;
-  if (CallScope::is_outermost()) without_training.emplace(std::nullopt);
   return call(inputs);
 }
 

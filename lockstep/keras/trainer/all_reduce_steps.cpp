@@ -136,7 +136,7 @@ AllReduceSteps::StepOutput AllReduceSteps::forward_loss(const Batch& part, const
   const random::BatchSlice slice(offset, rows, all_rows);
   model.clear_losses();
   StepOutput out;
-  out.y_pred = model(part.x, {.training = training});
+  out.y_pred = session_.forward(part.x, training);
   session_.compiled->resolve(session_.output_names(), part.y, out.y_pred);
   const int replicas = share_of(whole).replicas;
   const WholeBatch mixed{whole.y, whole.sample_weight,
@@ -306,7 +306,7 @@ Results AllReduceSteps::test_step(const Batch& batch) {
 }
 
 Structure AllReduceSteps::predict_step(const Batch& batch) {
-  const auto step = [this](const Batch& part) { return session_.model(part.x, {.training = false}); };
+  const auto step = [this](const Batch& part) { return session_.forward(part.x, false); };
   return in_one_of_several_replicas() ? step(batch) : predict_in_replicas(batch, step);
 }
 

@@ -77,7 +77,7 @@ void AllReduceSteps::prepare_metrics(const Batch& batch) {
   session_.run_alone([&] {
     Structure y_pred;
     try {
-      y_pred = session_.model(one.x, {.training = false});
+      y_pred = session_.forward(one.x, false);
     } catch (const Error&) {
       // The step calls the model on other values than the batch's; compute_metrics() makes the metrics then.
       if (session_.strategy) throw;
@@ -111,7 +111,7 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
   const distribute::ReplicaContext* const context = distribute::get_replica_context();
   std::optional<GradientTape> tape;
   if (training) tape.emplace();
-  const Structure y_pred = session_.model(batch.x, {.training = training});
+  const Structure y_pred = session_.forward(batch.x, training);
   session_.compiled->resolve(session_.output_names(), batch.y, y_pred);
   const Model* const own_loss = object_overriding(session_.model, kComputeLoss);
   const Tensor loss = own_loss ? own_loss->compute_loss(batch.x, batch.y, y_pred, batch.sample_weight)

@@ -77,8 +77,17 @@ void TrainingSession::build_for(const Batch& batch) {
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, first_rows(batch)));
   const random::PausedGenerators no_draws;
   const Json before = save_layer_metrics();
-  model(one.x, {.training = false});
+  forward(one.x, false);
   restore_layer_metrics(before);
+}
+
+bool TrainingSession::call_takes_training() const {
+  using CallInContext = Structure (Model::*)(const Structure&, const CallContext&);
+  return !model.is_subclassed() || object_overriding(model, CallInContext(&Model::call)) != nullptr;
+}
+
+Structure TrainingSession::forward(const Structure& x, bool training) const {
+  return call_takes_training() ? model(x, {.training = training}) : model(x);
 }
 
 bool TrainingSession::has_call() const {

@@ -29,6 +29,10 @@ struct TrainingSession {
   void build_for(const Batch& batch);
   // Whether the model can be called: a class whose own steps call its parts needs no call().
   bool has_call() const;
+  // call(inputs, context), the one of a class's two forms that has the argument `training`.
+  bool call_takes_training() const;
+  // The model's outputs in a step. As in Keras 3, a call without an argument `training` is not given one.
+  Structure forward(const Structure& x, bool training) const;
   // Each replica must have a copy of each variable.
   void require_variables_of_strategy();
   std::vector<std::string> output_names() const;
