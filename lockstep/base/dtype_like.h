@@ -20,6 +20,7 @@ class DTypeLike {
 
  private:
   static DType named(std::string_view name) {
+    if (name == "int") return DType::kInt64;  // as of NumPy and Keras
     const auto dtype = parse_dtype(name);
     if (!dtype) throw_invalid_argument("unknown dtype '" + std::string(name) + "'");
     return *dtype;

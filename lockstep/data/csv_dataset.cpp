@@ -237,8 +237,15 @@ CsvDataset::CsvDataset(const std::vector<std::string>& filenames, const std::vec
                        const CsvDatasetOptions& options)
     : Dataset(rows_of(names_of(filenames), record_defaults, options)) {}
 
+Dataset make_csv_dataset(const std::vector<std::string>& file_pattern, const MakeCsvDatasetOptions& options) {
+  if (!options.batch_size) throw_invalid_argument("make_csv_dataset requires batch_size");
+  MakeCsvDatasetOptions others = options;
+  others.batch_size.reset();
+  return make_csv_dataset(file_pattern, *options.batch_size, others);
+}
 Dataset make_csv_dataset(const std::vector<std::string>& file_pattern, std::int64_t batch_size,
                          const MakeCsvDatasetOptions& o) {
+  if (o.batch_size) throw_invalid_argument("make_csv_dataset: batch_size is given twice");
   std::vector<std::string> files = matching_files(file_pattern);
   if (files.empty()) {
     throw_invalid_argument(fmt::format("make_csv_dataset: no file matches {}", fmt::join(file_pattern, ", ")));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/data/dataset.h"
+#include "lockstep/tensor/optional_list.h"
 
 namespace lockstep::data::experimental {
 
@@ -37,8 +38,8 @@ struct CsvDatasetOptions {
   bool use_quote_delim = true;  // whether double quotes enclose fields, which may contain delimiters and line ends
   std::string na_value = "";    // a further text that counts as an empty field
   // The columns that are read, sorted; by default all, or those that exclude_cols does not name.
-  std::optional<std::vector<std::int64_t>> select_cols = std::nullopt;
-  std::optional<std::vector<std::int64_t>> exclude_cols = std::nullopt;
+  OptionalList<std::int64_t> select_cols = std::nullopt;
+  OptionalList<std::int64_t> exclude_cols = std::nullopt;
 };
 
 // Each row as a tuple of scalars, of one default for each column that is read. Iterating throws InvalidArgument for a
@@ -55,13 +56,14 @@ class CsvDataset : public Dataset {
 };
 
 struct MakeCsvDatasetOptions {
+  std::optional<std::int64_t> batch_size = std::nullopt;  // where it is not given by position
   // By default the fields of the first row.
-  std::optional<std::vector<std::string>> column_names = std::nullopt;
+  OptionalList<std::string> column_names = std::nullopt;
   // By default 0 or "" of the types that the first num_rows_for_inference rows have: int32, int64, float32, float64 or
   // string.
-  std::optional<std::vector<CsvDefault>> column_defaults = std::nullopt;
+  OptionalList<CsvDefault> column_defaults = std::nullopt;
   std::optional<std::string> label_name = std::nullopt;
-  std::optional<std::vector<std::string>> select_columns = std::nullopt;
+  OptionalList<std::string> select_columns = std::nullopt;
   std::string field_delim = ",";
   bool use_quote_delim = true;
   std::string na_value = "";
@@ -86,6 +88,11 @@ Dataset make_csv_dataset(const std::vector<std::string>& file_pattern, std::int6
 inline Dataset make_csv_dataset(const std::string& file_pattern, std::int64_t batch_size,
                                 const MakeCsvDatasetOptions& options = {}) {
   return make_csv_dataset(std::vector<std::string>{file_pattern}, batch_size, options);
+}
+// make_csv_dataset(path, {.batch_size = 32, .label_name = "target"}). Throw InvalidArgument without batch_size.
+Dataset make_csv_dataset(const std::vector<std::string>& file_pattern, const MakeCsvDatasetOptions& options);
+inline Dataset make_csv_dataset(const std::string& file_pattern, const MakeCsvDatasetOptions& options) {
+  return make_csv_dataset(std::vector<std::string>{file_pattern}, options);
 }
 
 }  // namespace lockstep::data::experimental

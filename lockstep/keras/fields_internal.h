@@ -27,8 +27,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/numbers.h"
 #include "lockstep/keras/object_config.h"
-#include "lockstep/keras/optional_list.h"
 #include "lockstep/tensor/axes.h"
+#include "lockstep/tensor/optional_list.h"
 
 namespace lockstep::keras {
 
@@ -172,6 +172,21 @@ template <typename T>
 NullAs<T> null_read_as(T& value, std::type_identity_t<T> null) {
   return {value, std::move(null), false};
 }
+// An argument data_format, for which only files that others write hold null.
+struct DataFormat {
+  std::string& value;
+};
+template <>
+struct FieldType<DataFormat> {
+  using Held = FieldType<NullAs<std::string>>;
+  static constexpr bool kTakesNull = Held::kTakesNull;
+  static std::string name() { return Held::name(); }
+  static bool read(const Json& found, const DataFormat& v) { return Held::read(found, held(v)); }
+  static Json write(const DataFormat& v) { return Held::write(held(v)); }
+
+ private:
+  static NullAs<std::string> held(const DataFormat& v) { return null_read_as(v.value, "channels_last"); }
+};
 // One that Keras does not look at unless it is `used`.
 template <typename T>
 NullAs<T> null_unless(bool used, T& value) {

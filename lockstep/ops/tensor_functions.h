@@ -150,6 +150,20 @@ struct FillKeywords {
   Tensor value = {};
 };
 inline Tensor fill(const FillKeywords& o) { return fill(o.dims, o.value); }
+// All by name: ones({.shape = {2, 3}, .dtype = "int64"}). Templates, so that ones({}) is a scalar.
+struct FilledKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};
+  DTypeLike dtype = DType::kFloat32;
+};
+template <typename = void>
+Tensor zeros(const FilledKeywords& o) {
+  return zeros(o.shape, o.dtype);
+}
+template <typename = void>
+Tensor ones(const FilledKeywords& o) {
+  return ones(o.shape, o.dtype);
+}
 
 // The regularized incomplete gamma functions.
 Tensor igamma(const Tensor& a, const Tensor& x);

@@ -136,8 +136,7 @@ Tensor::Tensor(std::initializer_list<Values> values, DType dtype) {
           if (!leaves.empty()) throw_invalid_argument("invalid tensor: a list contains both numbers and lists");
           dims.push_back(static_cast<std::int64_t>(count));
         } else if (dims[axis] != static_cast<std::int64_t>(count)) {
-          throw_invalid_argument(
-              fmt::format("invalid tensor: lists of {} and of {} elements on axis {}", dims[axis], count, axis));
+          throw_uneven_lists(dims[axis], count, axis);
         }
         for (std::size_t i = 0; i < count; ++i) {
           if (items[i].kind_ == Kind::kList) {
@@ -182,6 +181,10 @@ Tensor::Tensor(std::initializer_list<Values> values, DType dtype) {
   std::vector<std::int64_t> numbers;
   for (const Values* leaf : leaves) numbers.push_back(leaf->number_.integer());
   *this = wrap(aten(from_vector(numbers, shape)).to(to_scalar_type(dtype)));
+}
+
+void Tensor::throw_uneven_lists(std::int64_t first, std::size_t other, std::size_t axis) {
+  throw_invalid_argument(fmt::format("invalid tensor: lists of {} and of {} elements on axis {}", first, other, axis));
 }
 
 Tensor Tensor::of_number(const Values& number) {

@@ -77,6 +77,14 @@ class Values {
   std::vector<Values> items_;
 };
 
+// Vectors in a vector, and so on.
+template <typename T>
+struct NestedVector {
+  using Element = T;
+};
+template <typename T>
+struct NestedVector<std::vector<T>> : NestedVector<T> {};
+
 struct Range;
 class Leaves;
 class ShapeArg;
@@ -124,6 +132,11 @@ class Tensor {
   requires std::is_arithmetic_v<T> Tensor(const std::vector<T>& values) : Tensor(from_vector(values)) {}
   template <std::same_as<std::string> T>
   Tensor(const std::vector<T>& texts) : Tensor(strings(texts, Shape{static_cast<std::int64_t>(texts.size())})) {}
+
+  // np.array of a list of lists, of which each has an axis. Throws InvalidArgument for lists of different lengths.
+  template <typename T, typename E = typename NestedVector<T>::Element>
+  requires std::is_arithmetic_v<E> || std::is_same_v<E, std::string> Tensor(const std::vector<std::vector<T>>& rows)
+      : Tensor(of_rows<E>(rows)) {}
 
   // Dense values. Throw InvalidArgument when the number of elements does not fit the shape.
   template <typename T>
@@ -272,6 +285,31 @@ class Tensor {
 
  private:
   static Tensor of_number(const Values& number);
+  [[noreturn]] static void throw_uneven_lists(std::int64_t first, std::size_t other, std::size_t axis);
+  template <typename E, typename T>
+  static void collect(const T& items, std::size_t axis, std::vector<std::int64_t>& dims, std::vector<E>& values) {
+    if (axis == dims.size()) {
+      dims.push_back(static_cast<std::int64_t>(items.size()));
+    } else if (dims[axis] != static_cast<std::int64_t>(items.size())) {
+      throw_uneven_lists(dims[axis], items.size(), axis);
+    }
+    if constexpr (std::is_same_v<typename T::value_type, E>) {
+      values.insert(values.end(), items.begin(), items.end());
+    } else {
+      for (const auto& item : items) collect(item, axis + 1, dims, values);
+    }
+  }
+  template <typename E, typename T>
+  static Tensor of_rows(const T& rows) {
+    std::vector<std::int64_t> dims;
+    std::vector<E> values;
+    collect(rows, 0, dims, values);
+    if constexpr (std::is_same_v<E, std::string>) {
+      return strings(std::move(values), Shape(dims));
+    } else {
+      return from_vector(values, Shape(dims));
+    }
+  }
   [[noreturn]] void throw_no_such_axis(int axis) const;
   Tensor reshaped(std::vector<std::int64_t> dims) const;
   Tensor elements(const Tensor& given) const;

@@ -219,7 +219,7 @@ class ProgbarLogger : public Callback {
 // Hooks from functions.
 struct LambdaCallbackOptions {
   std::function<void(int, const Logs&)> on_epoch_begin;
-  std::function<void(int, const Logs&)> on_epoch_end;
+  std::function<void(int, Logs&)> on_epoch_end;  // may add to the logs
   std::function<void(const Logs&)> on_train_begin;
   std::function<void(const Logs&)> on_train_end;
   std::function<void(std::int64_t, const Logs&)> on_train_batch_begin;

@@ -54,7 +54,18 @@ const Results& Results::require(std::size_t count) const {
   return *this;
 }
 
+LogValue LogValue::of_outputs(Nested<Tensor> outputs) {
+  LogValue value{std::vector<double>()};
+  value.outputs_ = std::make_shared<const Nested<Tensor>>(std::move(outputs));
+  return value;
+}
+const Nested<Tensor>& LogValue::outputs() const {
+  if (!outputs_) throw_invalid_argument("the entry of the logs is a number, not the outputs of a batch");
+  return *outputs_;
+}
+
 LogValue::operator double() const {
+  if (outputs_) throw_invalid_argument("the entry of the logs has the outputs of a batch, and is no number");
   if (!is_vector_) return numbers_[0];
   return std::accumulate(numbers_.begin(), numbers_.end(), 0.0) / static_cast<double>(numbers_.size());
 }

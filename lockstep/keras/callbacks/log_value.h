@@ -3,6 +3,7 @@
 
 #include <array>
 #include <concepts>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -10,27 +11,33 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
-#include "lockstep/tensor/tensor.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep::keras {
 
 // A number, or the numbers of a metric whose result is a vector (F1Score without an average, R2Score by output). As a
-// number a vector is its mean, which Keras's bar shows.
+// number a vector is its mean, which Keras's bar shows. In the logs of on_predict_batch_end "outputs" are tensors.
 class LogValue {
  public:
   LogValue(double number = 0) : numbers_{number} {}
   LogValue(const Tensor& value);  // a scalar, or a vector
   explicit LogValue(std::vector<double> vector) : numbers_(std::move(vector)), is_vector_(true) {}
   explicit LogValue(const Json& json);  // a number or a list, as in Keras's history
+  static LogValue of_outputs(Nested<Tensor> outputs);
 
-  operator double() const;
+  operator double() const;  // throws InvalidArgument for outputs
   operator Json() const;
+  // Tensor outputs(logs["outputs"]): the outputs of a batch that predict has computed. Throw InvalidArgument for
+  // anything else, and for a tensor where there are several.
+  explicit operator Tensor() const { return outputs().leaf(); }
+  const Nested<Tensor>& outputs() const;
   bool is_vector() const { return is_vector_; }
   const std::vector<double>& numbers() const { return numbers_; }
 
  private:
   std::vector<double> numbers_;
   bool is_vector_ = false;
+  std::shared_ptr<const Nested<Tensor>> outputs_;
 };
 
 // Names and values in Keras's order of results: loss, then metrics as declared; results.at("loss") or results["loss"]

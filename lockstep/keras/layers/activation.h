@@ -58,7 +58,7 @@ struct PReLUOptions {
   InitializerArg alpha_initializer = "Zeros";
   RegularizerArg alpha_regularizer = {};
   ConstraintArg alpha_constraint = {};
-  keras::OptionalList<std::int64_t> shared_axes = std::nullopt;  // counted with the batch as axis 0
+  OptionalList<std::int64_t> shared_axes = std::nullopt;  // counted with the batch as axis 0
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};

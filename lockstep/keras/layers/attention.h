@@ -12,8 +12,8 @@ struct MultiHeadAttentionOptions {
   keras::Number dropout = 0.0;
   bool use_bias = true;
   Json output_shape = nullptr;  // the last axis, or several; default: the query's last axis
-  keras::OptionalList<std::int64_t> attention_axes = std::nullopt;  // default: all but the batch and the last
-  std::optional<std::int64_t> sliding_window = std::nullopt;        // steps further apart do not see each other
+  OptionalList<std::int64_t> attention_axes = std::nullopt;   // default: all but the batch and the last
+  std::optional<std::int64_t> sliding_window = std::nullopt;  // steps further apart do not see each other
   InitializerArg kernel_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";
   RegularizerArg kernel_regularizer = {};

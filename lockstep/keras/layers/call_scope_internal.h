@@ -27,8 +27,6 @@ class CallScope {
   static std::optional<bool> inherited();
   // Whether a layer is being called on this thread.
   static bool active();
-  // Whether that layer was not called by another one.
-  static bool is_outermost();
 
  private:
   std::optional<bool> previous_;

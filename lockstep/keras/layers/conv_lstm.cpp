@@ -126,7 +126,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("dilation_rate", o.dilation_rate);
     v("activation", o.activation);
     v("recurrent_activation", o.recurrent_activation);

@@ -50,7 +50,7 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
     v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("dilation_rate", o.dilation_rate);
     v("groups", o.groups);
     v("activation", o.activation);
@@ -230,7 +230,7 @@ class ConvTransposeLayer : public ConvolutionBase<Derived, ConvTransposeOptions,
     v("strides", o.strides);
     v("padding", o.padding);
     v("output_padding", o.output_padding);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("dilation_rate", o.dilation_rate);
     v("activation", o.activation);
     v("use_bias", o.use_bias);

@@ -9,7 +9,7 @@
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/layer.h"
 #include "lockstep/keras/numbers.h"
-#include "lockstep/keras/optional_list.h"
+#include "lockstep/tensor/optional_list.h"
 
 namespace lockstep::layers {
 

@@ -25,7 +25,7 @@ class DepthwiseConvLayer : public ConvolutionBase<Derived, DepthwiseConvOptions,
     v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("dilation_rate", o.dilation_rate);
     v("activation", o.activation);
     v("use_bias", o.use_bias);
@@ -100,7 +100,7 @@ class SeparableConvLayer : public ConvolutionBase<Derived, SeparableConvOptions,
     v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("dilation_rate", o.dilation_rate);
     v("activation", o.activation);
     v("use_bias", o.use_bias);

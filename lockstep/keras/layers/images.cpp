@@ -134,7 +134,7 @@ class CenterCropLayer : public ImageLayer<CenterCropLayer, CenterCropOptions> {
   static void fields(V& v, CenterCropOptions& o) {
     v("height", o.height, Field::kRequired);
     v("width", o.width, Field::kRequired);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
   }
   explicit CenterCropLayer(CenterCropOptions options) : ImageLayer(std::move(options)) {}
 
@@ -162,7 +162,7 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
     v("fill_mode", o.fill_mode);
     v("fill_value", null_unless(o.pad_to_aspect_ratio, o.fill_value));
     v("antialias", o.antialias);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
   }
   explicit ResizingLayer(ResizingOptions options) : ImageLayer(std::move(options)) {
     // The last two are Keras 2's.

@@ -242,7 +242,7 @@ class Layer : public Operation {
   // variables have been loaded.
   virtual void save_assets(const std::string& directory);
   virtual void load_assets(const std::string& directory);
-  // Attributes that hold layers, by name in order of announcement.
+  // Attributes that hold layers, by name in order of announcement; without a name those that were replaced.
   const std::vector<std::pair<std::string, LayerTree>>& children() const { return children_; }
   // Sublayers, flat and each once. Of a model: its layers.
   virtual std::vector<LayerPtr> sublayers() const;
@@ -254,6 +254,7 @@ class Layer : public Operation {
   std::vector<VariablePtr> variables() const;  // weights and random states
   std::vector<VariablePtr> trainable_weights() const;
   std::vector<VariablePtr> non_trainable_weights() const;
+  std::vector<VariablePtr> non_trainable_variables() const;  // with random states
   // The statistics of a Normalization layer; of others the variables of these names.
   virtual Tensor mean() const { return weight("mean"); }
   virtual Tensor variance() const { return weight("variance"); }
@@ -322,7 +323,9 @@ class Layer : public Operation {
   void adopt_weight(VariablePtr variable, bool trainable);
   // The variable's value as call() uses it: cast to the compute dtype where autocast is on.
   Tensor value(const VariablePtr& variable) const;
-  // Announces a sublayer (or several) under an attribute name, which decides where it is saved.
+  // Announces a sublayer (or several) under an attribute name, which decides where it is saved. As in Keras 3, the
+  // layers that another call announced under that name stay sublayers, which are trained; files have them only as
+  // `layers` of a model. Layers of a loop are announced at once, as a vector.
   template <std::derived_from<Layer> L>
   std::shared_ptr<L> track(const std::string& attribute, std::shared_ptr<L> layer) {
     track_tree(attribute, LayerTree(LayerPtr(layer)));

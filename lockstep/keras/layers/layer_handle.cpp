@@ -29,11 +29,18 @@ Structure LayerHandle::output() const { return object().output(); }
 Variable LayerHandle::weight(std::string_view name) const { return object().weight(name); }
 Variable LayerHandle::kernel() const { return object().kernel(); }
 Variable LayerHandle::bias() const { return object().bias(); }
+LayerHandle LayerHandle::attribute(std::string_view name) const {
+  for (const auto& [attribute, tree] : object().children()) {
+    if (attribute == name && tree.is_leaf() && tree.leaf()) return LayerHandle(tree.leaf());
+  }
+  throw_not_found(fmt::format("{} '{}' has no {}", class_name(), this->name(), name));
+}
 Tensor LayerHandle::mean() const { return object().mean(); }
 Tensor LayerHandle::variance() const { return object().variance(); }
 List<Variable> LayerHandle::weights() const { return object().weights(); }
 List<Variable> LayerHandle::trainable_weights() const { return object().trainable_weights(); }
 List<Variable> LayerHandle::non_trainable_weights() const { return object().non_trainable_weights(); }
+List<Variable> LayerHandle::non_trainable_variables() const { return object().non_trainable_variables(); }
 List<Variable> LayerHandle::variables() const { return object().variables(); }
 List<Tensor> LayerHandle::get_weights() const { return object().get_weights(); }
 void LayerHandle::set_weights(const std::vector<Tensor>& values) const { object().set_weights(values); }

@@ -130,7 +130,17 @@ class LayerHandle : public Handle<Layer> {
   distribute::Variable bias() const;
   distribute::Variable gamma() const { return weight("gamma"); }
   distribute::Variable beta() const { return weight("beta"); }
+  distribute::Variable moving_mean() const { return weight("moving_mean"); }
+  distribute::Variable moving_variance() const { return weight("moving_variance"); }
+  distribute::Variable depthwise_kernel() const { return weight("depthwise_kernel"); }
+  distribute::Variable pointwise_kernel() const { return weight("pointwise_kernel"); }
+  distribute::Variable recurrent_kernel() const { return weight("recurrent_kernel"); }
   distribute::Variable embeddings() const { return weight("embeddings"); }
+  // The layers of others: of recurrent layers, of Bidirectional, of wrappers. Throw NotFound for layers without it.
+  LayerHandle cell() const { return attribute("cell"); }
+  LayerHandle forward_layer() const { return attribute("forward_layer"); }
+  LayerHandle backward_layer() const { return attribute("backward_layer"); }
+  LayerHandle layer() const { return attribute("layer"); }
   // Of Normalization, in a shape that broadcasts with its inputs; of other layers, their variables of these names.
   Tensor mean() const;
   Tensor variance() const;
@@ -138,6 +148,7 @@ class LayerHandle : public Handle<Layer> {
   List<distribute::Variable> trainable_weights() const;
   List<distribute::Variable> non_trainable_weights() const;
   List<distribute::Variable> trainable_variables() const { return trainable_weights(); }
+  List<distribute::Variable> non_trainable_variables() const;  // with random states
   List<distribute::Variable> variables() const;
   List<Tensor> get_weights() const;
   void set_weights(const std::vector<Tensor>& values) const;
@@ -181,6 +192,7 @@ class LayerHandle : public Handle<Layer> {
   const LayerHandle& ptr() const { return *this; }
 
  private:
+  LayerHandle attribute(std::string_view name) const;
   Structure call(const Structure& inputs, const CallOptions& options) const;
   Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options) const;
 };

@@ -44,7 +44,6 @@ CallScope::~CallScope() {
   if (--t_calls == 0) t_inherited.reset();
 }
 bool CallScope::active() { return t_calls > 0; }
-bool CallScope::is_outermost() { return t_calls == 1; }
 std::optional<bool> CallScope::training() { return t_training; }
 std::optional<bool> CallScope::inherited() { return t_inherited; }
 
@@ -217,6 +216,15 @@ std::vector<VariablePtr> Layer::weights() const {
   std::vector<const Layer*> seen;
   collect_weights(out, false, seen);
   return out;
+}
+
+std::vector<VariablePtr> Layer::non_trainable_variables() const {
+  std::vector<VariablePtr> others;
+  const std::vector<VariablePtr> trained = trainable_weights();
+  for (const VariablePtr& variable : variables()) {
+    if (std::find(trained.begin(), trained.end(), variable) == trained.end()) others.push_back(variable);
+  }
+  return others;
 }
 
 std::vector<VariablePtr> Layer::variables() const {

@@ -57,7 +57,7 @@ class LocallyConnected : public ConfiguredLayer<Derived, LocallyConnectedOptions
     v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("activation", o.activation);
     v("use_bias", o.use_bias);
     v("kernel_initializer", o.kernel_initializer);

@@ -67,7 +67,7 @@ class PoolingLayer : public ConfiguredLayer<Derived, PoolingOptions> {
     v("pool_size", o.pool_size, kPool == Pool::kMax ? Field::kOptional : Field::kRequired);
     v("padding", o.padding);
     v("strides", o.strides);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
   }
   explicit PoolingLayer(PoolingOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -124,7 +124,7 @@ class GlobalPoolingLayer : public ConfiguredLayer<Derived, GlobalPoolingOptions>
   static constexpr bool kMasked = kPool == Pool::kAverage && kRank == 1;
   template <typename V>
   static void fields(V& v, GlobalPoolingOptions& o) {
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("keepdims", o.keepdims);
   }
   explicit GlobalPoolingLayer(GlobalPoolingOptions options) : Base(std::move(options)) {
@@ -160,7 +160,7 @@ class AdaptivePoolingLayer : public ConfiguredLayer<Derived, AdaptivePoolingOpti
   template <typename V>
   static void fields(V& v, AdaptivePoolingOptions& o) {
     v("output_size", o.output_size, Field::kRequired);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
   }
   explicit AdaptivePoolingLayer(AdaptivePoolingOptions options) : Base(std::move(options)) {
     const std::string who = fmt::format("{} '{}'", Derived::kClass, this->name());

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lockstep/keras/layers/core.h"
-#include "lockstep/keras/optional_list.h"
+#include "lockstep/tensor/optional_list.h"
 
 namespace lockstep::layers {
 
@@ -26,7 +26,7 @@ requires std::is_arithmetic_v<Offset> LayerHandle Rescaling(Json scale, Offset o
 }
 
 struct NormalizationOptions {
-  keras::OptionalList<std::int64_t> axis = -1;  // std::nullopt: one mean for all
+  OptionalList<std::int64_t> axis = -1;  // std::nullopt: one mean for all
   Json mean = nullptr;
   Json variance = nullptr;
   bool invert = false;

@@ -159,7 +159,7 @@ class SpatialDropoutLayer : public NoiseLayer<Derived, SpatialDropoutOptions> {
     v.renamed("p", "rate", o.rate);  // Keras 1
     v("rate", o.rate, Field::kRequired);
     v("seed", o.seed);
-    if constexpr (kRank > 1) v("data_format", null_read_as(o.data_format, "channels_last"));
+    if constexpr (kRank > 1) v("data_format", DataFormat{o.data_format});
     v.dropped("noise_shape");
   }
   explicit SpatialDropoutLayer(SpatialDropoutOptions options)

@@ -7,7 +7,7 @@ namespace lockstep::layers {
 
 struct DropoutOptions {
   keras::Number rate = 0.5;
-  keras::OptionalList<std::int64_t> noise_shape = std::nullopt;  // kUnknownDim: the input's extent
+  OptionalList<std::int64_t> noise_shape = std::nullopt;  // kUnknownDim: the input's extent
   std::optional<std::int64_t> seed = std::nullopt;
   std::string name = {};
   bool trainable = true;

@@ -42,7 +42,7 @@ class FlattenLayer : public ConfiguredLayer<FlattenLayer, FlattenOptions> {
   static constexpr const char* kClass = "Flatten";
   template <typename V>
   static void fields(V& v, FlattenOptions& o) {
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
   }
   explicit FlattenLayer(FlattenOptions options) : ConfiguredLayer(std::move(options)) {
     normalize_data_format(options_.data_format, fmt::format("Flatten '{}': data_format", name()));
@@ -202,7 +202,7 @@ class ZeroPaddingLayer : public ConfiguredLayer<Derived, ZeroPaddingOptions> {
   template <typename V>
   static void fields(V& v, ZeroPaddingOptions& o) {
     v("padding", GivenSides{o.padding});
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
   }
   explicit ZeroPaddingLayer(ZeroPaddingOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -229,7 +229,7 @@ class CroppingLayer : public ConfiguredLayer<Derived, CroppingOptions> {
   template <typename V>
   static void fields(V& v, CroppingOptions& o) {
     v("cropping", GivenSides{o.cropping});
-    if constexpr (kRank > 1) v("data_format", null_read_as(o.data_format, "channels_last"));
+    if constexpr (kRank > 1) v("data_format", DataFormat{o.data_format});
   }
   explicit CroppingLayer(CroppingOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -289,7 +289,7 @@ class UpSamplingLayer : public ConfiguredLayer<Derived, UpSamplingOptions> {
     } else {
       v("size", o.size);
     }
-    if constexpr (kRank > 1) v("data_format", null_read_as(o.data_format, "channels_last"));
+    if constexpr (kRank > 1) v("data_format", DataFormat{o.data_format});
     if constexpr (kRank == 2) v("interpolation", o.interpolation);
   }
   explicit UpSamplingLayer(UpSamplingOptions options) : Base(std::move(options)) {

@@ -10,8 +10,8 @@
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/losses/loss.h"
-#include "lockstep/keras/optional_list.h"
 #include "lockstep/tensor/axes.h"
+#include "lockstep/tensor/optional_list.h"
 
 namespace lockstep::losses {
 
@@ -83,14 +83,14 @@ struct CosineSimilarityOptions {
 struct DiceOptions {
   LOCKSTEP_REDUCTION;
   std::string name = {};
-  keras::OptionalList<std::int64_t> axis = std::nullopt;  // none: all axes, one scalar
+  OptionalList<std::int64_t> axis = std::nullopt;  // none: all axes, one scalar
 };
 struct TverskyOptions {
   double alpha = 0.5;
   double beta = 0.5;
   LOCKSTEP_REDUCTION;
   std::string name = {};
-  keras::OptionalList<std::int64_t> axis = std::nullopt;
+  OptionalList<std::int64_t> axis = std::nullopt;
 };
 struct CategoricalGeneralizedCrossEntropyOptions {
   double q = 0.5;

@@ -268,14 +268,7 @@ Structure Model::output() const { return impl()->outputs(); }
 List<VariablePtr> Model::weights() const { return impl()->weights(); }
 List<VariablePtr> Model::trainable_weights() const { return impl()->trainable_weights(); }
 List<VariablePtr> Model::variables() const { return impl()->variables(); }
-List<VariablePtr> Model::non_trainable_variables() const {
-  std::vector<VariablePtr> others;
-  const List<VariablePtr> trained = trainable_weights();
-  for (const VariablePtr& variable : variables()) {
-    if (std::find(trained.begin(), trained.end(), variable) == trained.end()) others.push_back(variable);
-  }
-  return others;
-}
+List<VariablePtr> Model::non_trainable_variables() const { return impl()->non_trainable_variables(); }
 List<Tensor> Model::losses() const { return impl()->losses(); }
 void Model::add_loss(const Tensor& loss) const { impl()->add_loss(loss); }
 List<VariablePtr> Model::non_trainable_weights() const { return impl()->non_trainable_weights(); }

@@ -125,8 +125,9 @@ class Model {
 
   // ---- for derived classes ----
   // The computation of a subclassed model; a class overrides one of the two.
-  // call(self, inputs) of Python. As in Keras 3, a call of such a model ignores `training`, and so do the steps of
-  // fit(): its Dropout and BatchNormalization layers infer, unless a layer or model that trains calls the model.
+  // call(self, inputs) of Python. As in Keras 3, the steps of fit() call such a model without `training`: its Dropout
+  // and BatchNormalization layers infer. Those of a model that is called with it, model(x, {.training = true}), inherit
+  // it.
   virtual Structure call(const Structure& inputs);
   // call(self, inputs, training=None, mask=None): both are in `context`, and layers that the model calls inherit
   // `training`.

@@ -117,6 +117,30 @@ struct FullKeywords {
   keras::DTypeArg dtype = {};
 };
 Tensor full(const ShapeArg& shape, const FullKeywords& o);
+// All by name: ones({.shape = {2, 3}, .dtype = "int64"}). Templates, so that ones({}) is a scalar.
+struct FilledKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};
+  keras::DTypeArg dtype = DType::kFloat32;
+};
+template <typename = void>
+Tensor zeros(const FilledKeywords& o) {
+  return zeros(o.shape, DTypeOptions{{}, o.dtype});
+}
+template <typename = void>
+Tensor ones(const FilledKeywords& o) {
+  return ones(o.shape, DTypeOptions{{}, o.dtype});
+}
+struct FullArguments {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};
+  std::optional<Number> fill_value = std::nullopt;  // a missing one is an InvalidArgument
+  keras::DTypeArg dtype = {};
+};
+template <typename = void>
+Tensor full(const FullArguments& o) {
+  return full(o.shape, FullKeywords{{}, o.fill_value, o.dtype});
+}
 namespace internal {
 // A number as float32, int32 or bool, or the tensor.
 Tensor tensor_of(const Operand& x);

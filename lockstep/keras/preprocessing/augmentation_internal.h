@@ -167,7 +167,7 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public Image
 // The beginning of a class's config.
 template <typename V, typename Options>
 void image_fields(V& v, Options& o) {
-  v("data_format", null_read_as(o.data_format, "channels_last"));
+  v("data_format", DataFormat{o.data_format});
   v("bounding_box_format", o.bounding_box_format, o.bounding_box_format ? Field::kOptional : Field::kUnwritten);
   v.dropped("rng_type");  // Keras 2
 }

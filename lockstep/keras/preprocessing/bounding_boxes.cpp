@@ -12,7 +12,7 @@ class MaxNumBoundingBoxesLayer : public ConfiguredLayer<MaxNumBoundingBoxesLayer
   static constexpr const char* kClass = "MaxNumBoundingBoxes";
   template <typename V>
   static void fields(V& v, MaxNumBoundingBoxesOptions& o) {
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("bounding_box_format", o.bounding_box_format);
     v("max_number", o.max_number, Field::kRequired);
     v("fill_value", o.fill_value, Field::kUnwritten);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/keras/layers/core.h"
-#include "lockstep/keras/optional_list.h"
+#include "lockstep/tensor/optional_list.h"
 
 namespace lockstep::layers {
 
@@ -18,9 +18,9 @@ namespace lockstep::layers {
 //   "count"      (batch, d): how often it occurs
 
 struct DiscretizationOptions {
-  keras::OptionalList<double> bin_boundaries = {};  // ascending; or
-  std::optional<std::int64_t> num_bins = {};        // how many bins adapt() finds
-  double epsilon = 0.01;                            // error of the quantiles that adapt() estimates
+  OptionalList<double> bin_boundaries = {};   // ascending; or
+  std::optional<std::int64_t> num_bins = {};  // how many bins adapt() finds
+  double epsilon = 0.01;                      // error of the quantiles that adapt() estimates
   std::string output_mode = "int";
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
@@ -34,8 +34,8 @@ LayerHandle Discretization(DiscretizationOptions options = {});
 
 struct HashingOptions {
   std::int64_t num_bins = 0;
-  Json mask_value = nullptr;                    // a string or an integer, which gets bin 0
-  keras::OptionalList<std::int64_t> salt = {};  // two numbers, or one for both: SipHash instead of FarmHash
+  Json mask_value = nullptr;             // a string or an integer, which gets bin 0
+  OptionalList<std::int64_t> salt = {};  // two numbers, or one for both: SipHash instead of FarmHash
   std::string output_mode = "int";
   std::string name = {};
   bool trainable = true;

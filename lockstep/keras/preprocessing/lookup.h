@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lockstep/keras/layers/core.h"
-#include "lockstep/keras/optional_list.h"
+#include "lockstep/tensor/optional_list.h"
 
 namespace lockstep::layers {
 
@@ -30,14 +30,14 @@ struct StringLookupOptions {
   std::int64_t num_oov_indices = 1;             // 0: a token outside of the vocabulary is an error
   std::optional<std::string> mask_token = {};
   std::optional<std::string> oov_token = "[UNK]";  // the string of an unknown number with `invert`
-  keras::OptionalList<std::string> vocabulary = {};
-  keras::OptionalList<double> idf_weights = {};  // as many as tokens; with "tf_idf" only
-  bool invert = false;                           // numbers to strings; with "int" only
+  OptionalList<std::string> vocabulary = {};
+  OptionalList<double> idf_weights = {};  // as many as tokens; with "tf_idf" only
+  bool invert = false;                    // numbers to strings; with "int" only
   std::string output_mode = "int";
   bool pad_to_max_tokens = false;
   std::string encoding = "utf-8";
   std::string name = {};
-  keras::OptionalList<std::int64_t> salt = {};  // of the hash that spreads unknown tokens (categories.h)
+  OptionalList<std::int64_t> salt = {};  // of the hash that spreads unknown tokens (categories.h)
   bool trainable = true;
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
@@ -50,14 +50,14 @@ struct IntegerLookupOptions {
   std::int64_t num_oov_indices = 1;
   std::optional<std::int64_t> mask_token = {};
   std::optional<std::int64_t> oov_token = -1;
-  keras::OptionalList<std::int64_t> vocabulary = {};
+  OptionalList<std::int64_t> vocabulary = {};
   std::string vocabulary_dtype = "int64";
-  keras::OptionalList<double> idf_weights = {};
+  OptionalList<double> idf_weights = {};
   bool invert = false;
   std::string output_mode = "int";
   bool pad_to_max_tokens = false;
-  std::string oov_method = "floormod";          // or "farmhash"
-  keras::OptionalList<std::int64_t> salt = {};  // with "farmhash" only
+  std::string oov_method = "floormod";   // or "farmhash"
+  OptionalList<std::int64_t> salt = {};  // with "farmhash" only
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -97,8 +97,8 @@ struct TextVectorizationOptions {
   std::string output_mode = "int";
   std::optional<std::int64_t> output_sequence_length = {};  // with "int": cut and filled with zeros to this length
   bool pad_to_max_tokens = false;
-  keras::OptionalList<std::string> vocabulary = {};
-  keras::OptionalList<double> idf_weights = {};
+  OptionalList<std::string> vocabulary = {};
+  OptionalList<double> idf_weights = {};
   std::string encoding = "utf-8";
   std::string name = {};
   bool trainable = true;

@@ -34,7 +34,7 @@ class StftSpectrogramLayer : public ConfiguredLayer<StftSpectrogramLayer, STFTSp
     v("periodic", o.periodic);
     v("scaling", o.scaling);
     v("padding", o.padding);
-    v("data_format", null_read_as(o.data_format, "channels_last"));
+    v("data_format", DataFormat{o.data_format});
     v("expand_dims", o.expand_dims);
   }
   explicit StftSpectrogramLayer(STFTSpectrogramOptions options) : ConfiguredLayer(std::move(options)) {

@@ -260,11 +260,17 @@ Structure Trainer::run_predict(BatchSource& source, const PredictOptions& option
     std::optional<Batch> batch = batches.next_execution();
     if (!batch) break;
     callbacks.each(&Callback::on_predict_batch_begin, batches.begin_step(), Logs{});
+    const std::size_t before = parts.size();
     do {
       parts.push_back(predict_batch(*batch));
       batch = batches.next_in_execution();
     } while (batch);
-    callbacks.each(&Callback::on_predict_batch_end, batches.end_step(), Logs{});
+    Logs logs;
+    if (!options.callbacks.empty()) {
+      const std::vector<Structure> outputs(parts.begin() + static_cast<std::ptrdiff_t>(before), parts.end());
+      logs["outputs"] = LogValue::of_outputs(outputs.size() == 1 ? outputs[0] : distribute::joined_rows(outputs));
+    }
+    callbacks.each(&Callback::on_predict_batch_end, batches.end_step(), logs);
   }
   callbacks.each(&Callback::on_predict_end, Logs{});
   if (parts.empty()) throw_invalid_argument("predict requires data: found no batches");
