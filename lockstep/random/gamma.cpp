@@ -71,7 +71,8 @@ Tensor own_rows(std::string_view what, const Shape& shape, int rank_of_parameter
 
 }  // namespace
 
-Tensor gamma(const Shape& shape, const Parameter& alpha, const ParameterOptions& o) {
+Tensor gamma(const ShapeArg& known, const Parameter& alpha, const ParameterOptions& o) {
+  const Shape& shape = known.shape();
   checked_count("gamma", shape);
   const SeedPair pair = draw_seed(o.seed);
   if (alpha.num_elements() == 1)
@@ -95,7 +96,8 @@ Tensor gamma(const Shape& shape, const Parameter& alpha, const ParameterOptions&
   });
 }
 
-Tensor beta(const Shape& shape, const Parameter& alpha, const Parameter& beta, const ParameterOptions& o) {
+Tensor beta(const ShapeArg& known, const Parameter& alpha, const Parameter& beta, const ParameterOptions& o) {
+  const Shape& shape = known.shape();
   checked_count("beta", shape);
   const std::vector<double> alphas = parameters("beta", shape, alpha, o.dtype);
   const std::vector<double> betas = parameters("beta", shape, beta, o.dtype);
@@ -105,8 +107,9 @@ Tensor beta(const Shape& shape, const Parameter& alpha, const Parameter& beta, c
   return a / (a + gammas({pair.first + 12, pair.second + 12}, offset, betas, shape, o.dtype));
 }
 
-Tensor binomial(const Shape& shape, const Parameter& counts, const Parameter& probabilities,
+Tensor binomial(const ShapeArg& known, const Parameter& counts, const Parameter& probabilities,
                 const ParameterOptions& o) {
+  const Shape& shape = known.shape();
   checked_count("binomial", shape);
   const SeedPair pair = draw_seed(o.seed);
   const Tensor seed = Tensor::from_vector(std::vector<std::int64_t>{pair.first, pair.second});

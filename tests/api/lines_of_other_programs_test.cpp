@@ -235,6 +235,37 @@ TEST(OtherProgramLines, MetricsHaveADtype) {
   EXPECT_EQ(float(positives.result()), 1);
 }
 
+// Arguments of the base classes, each alone.
+class EachError : public keras::losses::Loss {
+ public:
+  EachError() : Loss({.reduction = "none"}) {}
+  Tensor call(const Tensor& y_true, const Tensor& y_pred) const override { return ls::math::square(y_true - y_pred); }
+};
+class CountOf64Bits : public keras::metrics::Metric {
+ public:
+  CountOf64Bits() : Metric({.dtype = "int64"}) {}
+  void update_state(const Tensor&, const Tensor&, const Tensor&) override {}
+  Tensor result() const override { return 0; }
+};
+
+TEST(OtherProgramLines, ArgumentsOfBaseClasses) {
+  EXPECT_EQ(numbers(EachError()({1.0, 2.0}, {1.5, 4.0})), (std::vector<double>{0.25, 4}));
+  EXPECT_EQ(EachError().name(), "each_error");
+  EXPECT_EQ(CountOf64Bits().get_config()["dtype"], ls::Json("int64"));
+  EXPECT_EQ(CountOf64Bits().name(), "count_of64_bits");
+}
+
+// keras.random.gamma, beta and binomial by name, with an extent of a tensor.
+TEST(OtherProgramLines, GammaByName) {
+  const Tensor batch = ls::ops::shape(ls::ops::zeros({3, 2}))[0];
+  EXPECT_EQ(numbers(keras::random::gamma({batch, 2}, {.alpha = 0.7, .seed = 3})),
+            numbers(keras::random::gamma({3, 2}, 0.7, {.seed = 3})));
+  EXPECT_EQ(numbers(keras::random::beta({.shape = {batch}, .alpha = 0.2, .beta = 0.3, .seed = 3})),
+            numbers(keras::random::beta({3}, 0.2, 0.3, {.seed = 3})));
+  EXPECT_EQ(numbers(keras::random::binomial({2, 3}, {.counts = 10, .probabilities = 0.3, .seed = 7})),
+            (std::vector<double>{4, 2, 3, 3, 7, 3}));
+}
+
 // Numbers of TensorFlow 2.21.
 TEST(OtherProgramLines, RaggedTensorsOfTheGuide) {
   const auto is = [](const ls::RaggedTensor& ragged, const std::string& rows) {

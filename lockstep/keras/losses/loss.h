@@ -1,12 +1,16 @@
 // keras.losses.Loss: from per-sample values to one number.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
@@ -67,9 +71,17 @@ class Loss {
   virtual Json get_config() const;
 
  protected:
-  // Without a name: the class's in snake case.
-  explicit Loss(std::string name = {}, std::string_view reduction = "sum_over_batch_size")
-      : name_(std::move(name)), reduction_(parse_reduction(reduction)) {}
+  struct Options {
+    FieldNamesOnly names_only = {};
+    std::string name = {};  // default: the class's in snake case
+    std::string_view reduction = "sum_over_batch_size";
+  };
+  Loss() : Loss(Options{}) {}
+  explicit Loss(const Options& options) : name_(options.name), reduction_(parse_reduction(options.reduction)) {}
+  // A template, because GCC would take {.reduction = "none"} for a name.
+  template <std::convertible_to<std::string> Name>
+  explicit Loss(Name&& name, std::string_view reduction = "sum_over_batch_size")
+      : Loss(Options{{}, std::forward<Name>(name), reduction}) {}
   // The values that count, in addition to the mask of y_pred (ignore_class); undefined: all.
   virtual Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred, const Tensor& values) const;
 

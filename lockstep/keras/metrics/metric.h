@@ -1,11 +1,14 @@
 // keras.metrics.Metric: numbers gathered over batches.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/dtype_arg.h"
 #include "lockstep/keras/handle.h"
@@ -71,8 +74,16 @@ class Metric {
   virtual Json get_config() const;
 
  protected:
-  // Without a name: the class's in snake case.
-  explicit Metric(std::string name = {}, std::string dtype = {}) : name_(std::move(name)), dtype_(std::move(dtype)) {}
+  struct Options {
+    FieldNamesOnly names_only = {};
+    std::string name = {};   // default: the class's in snake case
+    std::string dtype = {};  // default: float32
+  };
+  Metric() : Metric(Options{}) {}
+  explicit Metric(const Options& options) : name_(options.name), dtype_(options.dtype) {}
+  // A template, because GCC would take {.dtype = "int64"} for a name.
+  template <std::convertible_to<std::string> Name>
+  explicit Metric(Name&& name, std::string dtype = {}) : name_(std::forward<Name>(name)), dtype_(std::move(dtype)) {}
   // Of an object that is given as a value: compile({.metrics = {MyMetric()}}).
   Metric(Metric&&) = default;
   // Zeros, unless an initializer is given. Both are the same: add_weight is the older name.
