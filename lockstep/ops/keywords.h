@@ -219,14 +219,28 @@ struct RangeKeywords {
   std::optional<DTypeLike> dtype = std::nullopt;  // default: int32 of whole numbers, else float32
 };
 Tensor range(const RangeKeywords& keywords);
-// range(5, {.dtype = int64}), range(1, 5, {.dtype = int64}).
-inline Tensor range(Number limit, RangeKeywords keywords) {
+// range(5, {.dtype = int64}), range(1, shape(x)[0], {.dtype = int64}).
+inline Tensor range(const RangeLimit& limit, RangeKeywords keywords) {
   keywords.limit = limit;
   return range(keywords);
 }
-inline Tensor range(Number start, Number limit, RangeKeywords keywords) {
+inline Tensor range(Number start, const RangeLimit& limit, RangeKeywords keywords) {
   keywords.start = start;
   return range(limit, keywords);
+}
+
+// convert_to_tensor({0.1, 0.2}, {.dtype = float64}).
+struct ConvertKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike dtype = DType::kInvalid;  // default: the value's
+};
+inline Tensor convert_to_tensor(const Tensor& value, const ConvertKeywords& keywords) {
+  return convert_to_tensor(value, keywords.dtype);
+}
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor convert_to_tensor(std::initializer_list<T> values,
+                                                          const ConvertKeywords& keywords) {
+  return convert_to_tensor(std::vector<T>(values), keywords.dtype);
 }
 
 // shape(x, {.out_type = "int64"}), size(x, {.out_type = int64}).

@@ -1,6 +1,7 @@
 // What predict() returns.
 #pragma once
 
+#include <concepts>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -20,6 +21,10 @@ namespace lockstep::keras {
 class Predictions : public Structure {
  public:
   Predictions(Structure outputs) : Structure(std::move(outputs)) {}
+  // states = {h, c};
+  template <std::convertible_to<Structure>... More>
+  requires(sizeof...(More) > 0) Predictions(const Structure& first, const More&... more)
+      : Structure(Structure::list({first, more...})) {}
 
   int ndim() const { return leaf().ndim(); }
   template <typename D>
