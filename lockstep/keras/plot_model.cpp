@@ -312,7 +312,7 @@ std::string model_to_dot(const keras::Model& model, const PlotOptions& options) 
   return out + "}\n";
 }
 
-void plot_model(const keras::Model& model, const std::string& to_file, const PlotOptions& options) {
+void write_plot(const keras::Model& model, const std::string& to_file, const PlotOptions& options) {
   const bool svg = to_file.ends_with(".svg");
   if (!svg && !to_file.ends_with(".dot"))
     throw_invalid_argument(

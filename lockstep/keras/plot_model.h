@@ -1,6 +1,7 @@
 // keras.utils.plot_model: a model as a picture.
 #pragma once
 
+#include <concepts>
 #include <string>
 
 #include "lockstep/base/field_names_only.h"
@@ -28,6 +29,33 @@ std::string model_to_svg(const keras::Model& model, const PlotOptions& options =
 std::string model_to_dot(const keras::Model& model, const PlotOptions& options = {});
 
 // Writes either of them: to_file ends in .svg or .dot (InvalidArgument otherwise).
-void plot_model(const keras::Model& model, const std::string& to_file = "model.svg", const PlotOptions& options = {});
+void write_plot(const keras::Model& model, const std::string& to_file, const PlotOptions& options);
+// A template, because GCC would take {.to_file = "a.svg", .show_shapes = true} for a text.
+template <std::convertible_to<std::string> Text>
+void plot_model(const keras::Model& model, const Text& to_file, const PlotOptions& options = {}) {
+  write_plot(model, to_file, options);
+}
+// plot_model(model, {.to_file = "model.svg", .show_shapes = true}).
+struct PlotKeywords {
+  FieldNamesOnly names_only = {};
+  std::string to_file = "model.svg";
+  bool show_shapes = false;
+  bool show_dtype = false;
+  bool show_layer_names = false;
+  std::string rankdir = "TB";
+  bool expand_nested = false;
+  bool show_layer_activations = false;
+  bool show_trainable = false;
+};
+inline void plot_model(const keras::Model& model, const PlotKeywords& o = {}) {
+  write_plot(model, o.to_file,
+             {.show_shapes = o.show_shapes,
+              .show_dtype = o.show_dtype,
+              .show_layer_names = o.show_layer_names,
+              .rankdir = o.rankdir,
+              .expand_nested = o.expand_nested,
+              .show_layer_activations = o.show_layer_activations,
+              .show_trainable = o.show_trainable});
+}
 
 }  // namespace lockstep::utils
