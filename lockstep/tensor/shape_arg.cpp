@@ -1,6 +1,7 @@
 #include "lockstep/tensor/shape_arg.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,9 +26,16 @@ void require_integers(const Tensor& tensor, int rank, const char* what) {
 }  // namespace
 
 Extent::Extent(const Tensor& scalar) : known_(kUnknownDim) {
-  if (scalar.defined() && scalar.is_value() && is_integer(scalar.dtype()) && scalar.num_elements() == 1) {
-    known_ = scalar.item<std::int64_t>();
-    return;
+  if (scalar.defined() && scalar.is_value() && scalar.num_elements() == 1) {
+    if (is_integer(scalar.dtype())) {
+      known_ = scalar.item<std::int64_t>();
+      return;
+    }
+    // As in TensorFlow's eager mode: tf.math.ceil(height / 8) is an extent.
+    if (is_floating(scalar.dtype()) && std::abs(scalar.item<double>()) < 0x1p53) {
+      known_ = static_cast<std::int64_t>(scalar.item<double>());
+      return;
+    }
   }
   require_integers(scalar, 0, "extent of a shape");
   const auto known = constant_value_as_shape(scalar);

@@ -18,7 +18,7 @@ class Extent {
  public:
   template <std::integral I>
   Extent(I known) : known_(static_cast<std::int64_t>(known)) {}
-  // Throws InvalidArgument for a tensor that is not one integer.
+  // A fraction with a value is cut off, as in TensorFlow. Throws InvalidArgument for other tensors than one integer.
   Extent(const Tensor& scalar);
   template <internal::StandsFor<Tensor> T>
   Extent(const T& scalar) : Extent(static_cast<Tensor>(scalar)) {}

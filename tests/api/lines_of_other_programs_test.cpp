@@ -255,6 +255,13 @@ TEST(OtherProgramLines, ArgumentsOfBaseClasses) {
   EXPECT_EQ(CountOf64Bits().name(), "count_of64_bits");
 }
 
+// Extents of tensors: integers, or fractions, as TensorFlow's eager mode takes them.
+TEST(OtherProgramLines, ExtentsOfFractions) {
+  EXPECT_EQ(ls::ops::tile(Tensor{1.0, 2.0}, {ls::math::ceil(2.5)}).shape(), (ls::Shape{6}));
+  EXPECT_EQ(ls::ops::tile(Tensor{1.0, 2.0}, {Tensor(2.5)}).shape(), (ls::Shape{4}));
+  EXPECT_THROW(ls::ops::tile(Tensor{1.0, 2.0}, {Tensor(true)}), ls::errors::InvalidArgumentError);
+}
+
 // keras.random.gamma, beta and binomial by name, with an extent of a tensor.
 TEST(OtherProgramLines, GammaByName) {
   const Tensor batch = ls::ops::shape(ls::ops::zeros({3, 2}))[0];
