@@ -219,13 +219,7 @@ Shapes patches_shape(const Call& call) {
 }
 
 at::Tensor lowest_of(at::ScalarType type, const at::TensorOptions& options) {
-  switch (type) {
-    case at::kHalf: return at::full({}, static_cast<float>(std::numeric_limits<at::Half>::lowest()), options);
-    case at::kBFloat16: return at::full({}, static_cast<float>(std::numeric_limits<at::BFloat16>::lowest()), options);
-    case at::kFloat: return at::full({}, std::numeric_limits<float>::lowest(), options);
-    case at::kDouble: return at::full({}, std::numeric_limits<double>::lowest(), options);
-    default: break;
-  }
+  if (at::isFloatingType(type)) return at::full({}, lowest_number(type), options);
   if (!at::isSignedType(type)) return at::zeros({}, options);
   const auto bits = static_cast<int>(8 * at::elementSize(type));
   return at::full({}, std::numeric_limits<std::int64_t>::min() >> (64 - bits), options);

@@ -63,6 +63,15 @@ inline at::Tensor narrow_to(const at::Tensor& x, at::ScalarType type) {
 }
 
 inline bool is_float(const at::Tensor& x) { return at::isFloatingType(x.scalar_type()); }
+// The lowest finite number of float16, bfloat16, float64, or float32 (also for other types).
+inline double lowest_number(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf: return std::numeric_limits<at::Half>::lowest();
+    case at::kBFloat16: return std::numeric_limits<at::BFloat16>::lowest();
+    case at::kDouble: return std::numeric_limits<double>::lowest();
+    default: return std::numeric_limits<float>::lowest();
+  }
+}
 inline bool has_complex(const at::Tensor& x) { return at::isComplexType(x.scalar_type()); }
 
 }  // namespace lockstep::ops

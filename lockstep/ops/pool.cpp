@@ -249,10 +249,7 @@ at::Tensor general_max(const at::Tensor& x, const Window& w) {
   const auto type = x.scalar_type();
   const auto as = type == at::kFloat || type == at::kDouble ? type : (is_float(x) ? at::kFloat : at::kDouble);
   at::Tensor images = to_channels_first(x.to(as), w.channels_first);
-  const double lowest = type == at::kDouble     ? std::numeric_limits<double>::lowest()
-                        : type == at::kHalf     ? static_cast<double>(std::numeric_limits<c10::Half>::lowest())
-                        : type == at::kBFloat16 ? static_cast<double>(std::numeric_limits<c10::BFloat16>::lowest())
-                                                : std::numeric_limits<float>::lowest();
+  const double lowest = lowest_number(type);
   images = at::where(images > lowest, images, at::full({}, lowest, images.options()));
   const at::Tensor padded = at::constant_pad_nd(images, pad_list(w), lowest);
   at::Tensor y = w.spatial == 2 ? at::max_pool2d(padded, w.size, w.strides) : at::max_pool3d(padded, w.size, w.strides);

@@ -219,10 +219,10 @@ Json with_metric_objects(Json config) {
   for (const char* key : {"metrics", "weighted_metrics"}) {
     if (!config.contains(key)) continue;
     config[key] = changed(config[key], [](const Json& metric) {
-      if (!metric.is_string() || kOfTargets.contains(metric.text()) || !metrics::classes().contains(metric.text()))
-        return metric;
-      const std::string& name = metrics::classes().find(metric.text())->name;
-      return metrics::serialize(metrics::deserialize({{"class_name", name}, {"config", Json::object()}}));
+      if (!metric.is_string() || kOfTargets.contains(metric.text())) return metric;
+      const auto* row = metrics::classes().find(metric.text());
+      if (!row) return metric;
+      return metrics::serialize(metrics::deserialize({{"class_name", row->name}, {"config", Json::object()}}));
     });
   }
   return config;

@@ -95,7 +95,7 @@ Json arguments(const std::string& class_name, const Json& config, const Place& p
                                       key, dump_json(value).substr(0, 60)));
     }
   }
-  // Boundaries that adapt() has found are given ones there, beside which num_bins must not be.
+  // tf-keras rejects num_bins together with bin_boundaries, which adapt() has set here.
   const auto given = [&](const char* key) { return out.contains(key) && !out[key].is_null(); };
   if (class_name == "Discretization" && given("bin_boundaries") && given("num_bins")) out["num_bins"] = nullptr;
   return out;
