@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,11 @@
 #include "lockstep/base/error.h"
 
 namespace lockstep {
+
+// parse_dtype(), and "int", the name that NumPy and Keras have for int64.
+inline std::optional<DType> find_dtype(std::string_view name) {
+  return name == "int" ? DType::kInt64 : parse_dtype(name);
+}
 
 // float32, or "float32". Throws InvalidArgument for an unknown name.
 class DTypeLike {
@@ -20,8 +26,7 @@ class DTypeLike {
 
  private:
   static DType named(std::string_view name) {
-    if (name == "int") return DType::kInt64;  // as of NumPy and Keras
-    const auto dtype = parse_dtype(name);
+    const auto dtype = find_dtype(name);
     if (!dtype) throw_invalid_argument("unknown dtype '" + std::string(name) + "'");
     return *dtype;
   }

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/node_internal.h"
+#include "lockstep/ops/ragged_elements_internal.h"
 
 namespace lockstep::data {
 namespace {
@@ -116,6 +117,64 @@ class BatchNode : public GroupNode {
     const std::vector<Element> elements = sample_elements(copies);
     if (elements.empty()) return std::nullopt;
     return stack_elements(elements);
+  }
+};
+
+// ---- ragged_batch --------------------------------------------------------------------------------------
+
+Element stack_ragged(const std::vector<Element>& elements, const ElementSpec& spec) {
+  const std::vector<TensorSpec> specs = spec.flatten();
+  std::vector<Tensors> rows;
+  for (const Element& element : elements) rows.push_back(element.flatten());
+  for (std::size_t c = 0; c < specs.size(); ++c) {
+    const auto fixed = [&](const Tensors& leaves) { return leaves.at(c).shape() == specs[c].shape; };
+    if (std::all_of(rows.begin(), rows.end(), fixed)) continue;
+    for (Tensors& leaves : rows)
+      if (leaves[c].is_value()) leaves[c] = ops::variant_of_ragged(leaves[c]);
+  }
+  std::vector<Element> ragged;
+  for (const Tensors& leaves : rows) ragged.push_back(elements[0].pack(leaves));
+  return stack_elements(ragged);
+}
+
+class RaggedBatchIterator : public GroupIterator {
+ public:
+  RaggedBatchIterator(const NodePtr& input, std::int64_t size, bool drop_remainder)
+      : GroupIterator(input, size, drop_remainder), spec_(input->element_spec()) {}
+
+ protected:
+  Element combine(const std::vector<Item>& items) const override {
+    std::vector<Element> elements;
+    for (const Item& item : items) elements.push_back(item.element());
+    return stack_ragged(elements, spec_);
+  }
+
+ private:
+  ElementSpec spec_;
+};
+
+class RaggedBatchNode : public GroupNode {
+ public:
+  RaggedBatchNode(NodePtr input, std::int64_t size, bool drop_remainder)
+      : GroupNode("ragged_batch", std::move(input), size, drop_remainder) {}
+  std::unique_ptr<NodeIterator> make_iterator() const override {
+    return std::make_unique<RaggedBatchIterator>(input(), size(), drop_remainder());
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return ragged_batch_node(inputs[0], size(), drop_remainder());
+  }
+  ElementSpec element_spec() const override {
+    return input()->element_spec().map([&](const TensorSpec& spec) {
+      Shape shape = spec.shape;
+      if (shape.known_rank())
+        for (int axis = 0; axis < shape.rank(); ++axis) shape[axis] = kUnknownDim;
+      return TensorSpec(with_first(first_dim(), shape), spec.dtype);
+    });
+  }
+  std::optional<Element> sample(std::int64_t copies) const override {
+    const std::vector<Element> elements = sample_elements(copies);
+    if (elements.empty()) return std::nullopt;
+    return stack_ragged(elements, input()->element_spec());
   }
 };
 
@@ -286,14 +345,15 @@ class UnbatchIterator : public NodeIterator {
   explicit UnbatchIterator(const NodePtr& input) : input_(input->make_iterator()), start_(input_->save()) {}
 
   bool next(Item& out) override {
-    while (!rows_ || row_ >= rows_->num_rows()) {
+    while (row_ >= num_rows()) {
       Item item;
       if (!input_->next(item)) return false;
       open(item);
       ++consumed_;
       row_ = 0;
     }
-    out = Item(rows_, row_++);
+    out = rows_ ? Item(rows_, row_) : Item(ragged_[static_cast<std::size_t>(row_)]);
+    ++row_;
     return true;
   }
   Json save() const override {
@@ -304,9 +364,10 @@ class UnbatchIterator : public NodeIterator {
     consumed_ = state_int(state, "consumed");
     row_ = state_int(state, "row");
     rows_.reset();
+    ragged_.clear();
     input_->restore(start_);
     if (consumed_ > 0) open(items_at(*input_, {consumed_ - 1})[0]);
-    if (row_ < 0 || (rows_ && row_ > rows_->num_rows())) {
+    if (row_ < 0 || (consumed_ > 0 && row_ > num_rows())) {
       throw_invalid_argument(
           fmt::format("invalid state of unbatch: found row {}, expected a row of the current element", row_));
     }
@@ -314,11 +375,22 @@ class UnbatchIterator : public NodeIterator {
   }
 
  private:
-  void open(const Item& item) { rows_ = std::make_shared<RowStore>(item.element(), "unbatch"); }
+  void open(const Item& item) {
+    const Element element = item.element();
+    rows_.reset();
+    ragged_.clear();
+    if (auto rows = ragged_rows(element)) {
+      ragged_ = std::move(*rows);
+    } else {
+      rows_ = std::make_shared<RowStore>(element, "unbatch");
+    }
+  }
+  std::int64_t num_rows() const { return rows_ ? rows_->num_rows() : static_cast<std::int64_t>(ragged_.size()); }
 
   std::unique_ptr<NodeIterator> input_;
   Json start_;
   std::shared_ptr<const RowStore> rows_;
+  std::vector<Element> ragged_;  // the rows of an element with ragged tensors
   std::int64_t row_ = 0;
   std::int64_t consumed_ = 0;
 };
@@ -339,6 +411,7 @@ class UnbatchNode : public DatasetNode {
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::optional<Element> element = input()->sample(copies);
     if (!element) return std::nullopt;
+    if (const auto rows = ragged_rows(*element)) return rows->empty() ? std::nullopt : std::optional(rows->front());
     const auto rows = std::make_shared<RowStore>(*element, "unbatch");
     if (rows->num_rows() == 0) return std::nullopt;
     return RowStore::row(rows, 0);
@@ -349,6 +422,9 @@ class UnbatchNode : public DatasetNode {
 
 NodePtr batch_node(NodePtr input, std::int64_t size, bool drop_remainder) {
   return std::make_shared<BatchNode>(std::move(input), size, drop_remainder);
+}
+NodePtr ragged_batch_node(NodePtr input, std::int64_t size, bool drop_remainder) {
+  return std::make_shared<RaggedBatchNode>(std::move(input), size, drop_remainder);
 }
 
 NodePtr padded_batch_node(NodePtr input, std::int64_t size, std::vector<Shape> shapes, double value,

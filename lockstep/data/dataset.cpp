@@ -68,7 +68,7 @@ std::optional<Element> DatasetIterator::next() {
   require();
   Item item;
   if (!iterator_->next(item)) return std::nullopt;
-  return item.element();
+  return with_plain_rows(item.element());
 }
 
 std::int64_t DatasetIterator::skip(std::int64_t n) {
@@ -196,8 +196,13 @@ Dataset Dataset::batch(std::int64_t batch_size, bool drop_remainder) const {
   return Dataset(batch_node(node_, batch_size, drop_remainder));
 }
 
-Dataset Dataset::padded_batch(std::int64_t batch_size, const std::vector<Shape>& padded_shapes, double padding_value,
-                              bool drop_remainder) const {
+Dataset Dataset::ragged_batch(std::int64_t batch_size, bool drop_remainder) const {
+  check_positive("ragged_batch: batch_size", batch_size);
+  return Dataset(ragged_batch_node(node_, batch_size, drop_remainder));
+}
+
+Dataset Dataset::padded_batches(std::int64_t batch_size, const std::vector<Shape>& padded_shapes, double padding_value,
+                                bool drop_remainder) const {
   check_positive("padded_batch: batch_size", batch_size);
   return Dataset(padded_batch_node(node_, batch_size, padded_shapes, padding_value, drop_remainder));
 }

@@ -180,13 +180,24 @@ class Dataset {
   Dataset batch(std::int64_t batch_size, const BatchOptions& options) const {
     return batch(batch_size, options.drop_remainder);
   }
+  // The same, with leaves of different shapes as ragged tensors: for (const RaggedTensor rows : ds.ragged_batch(2)). A
+  // batch of leaves that all have the shape of element_spec() is a tensor.
+  Dataset ragged_batch(std::int64_t batch_size, bool drop_remainder = false) const;
+  Dataset ragged_batch(std::int64_t batch_size, const BatchOptions& options) const {
+    return ragged_batch(batch_size, options.drop_remainder);
+  }
+  Dataset ragged_batch(const BatchKeywords& o) const { return ragged_batch(o.batch_size, o.drop_remainder); }
   // The same for leaves of different shapes, padded at the end to the longest of the batch or to
   // `padded_shapes` (one for each leaf; unknown entries: the longest), with padding_value or "".
-  Dataset padded_batch(std::int64_t batch_size, const std::vector<Shape>& padded_shapes = {}, double padding_value = 0,
-                       bool drop_remainder = false) const;
+  // A template, as GCC would take {.padding_values = -1} for a list.
+  template <std::same_as<Shape> S = Shape>
+  Dataset padded_batch(std::int64_t batch_size, const std::vector<S>& padded_shapes = {}, double padding_value = 0,
+                       bool drop_remainder = false) const {
+    return padded_batches(batch_size, padded_shapes, padding_value, drop_remainder);
+  }
   Dataset padded_batch(std::int64_t batch_size, const PaddedBatchOptions& o) const {
-    return padded_batch(batch_size, o.padded_shapes ? o.padded_shapes->flatten() : std::vector<Shape>(),
-                        o.padding_values.value, o.drop_remainder);
+    return padded_batches(batch_size, o.padded_shapes ? o.padded_shapes->flatten() : std::vector<Shape>(),
+                          o.padding_values.value, o.drop_remainder);
   }
   Dataset unbatch() const;
   // Without a seed, one follows from the global seed (random::set_random_seed) when there is one.
@@ -202,6 +213,9 @@ class Dataset {
   Dataset repeat(std::int64_t count = -1) const;  // negative: for ever
   Dataset take(std::int64_t count) const;         // negative: all
   Dataset skip(std::int64_t count) const;         // negative: all
+  Dataset repeat(const RepeatKeywords& o) const { return repeat(o.count); }
+  Dataset take(const CountKeywords& o) const { return take(o.count); }
+  Dataset skip(const CountKeywords& o) const { return skip(o.count); }
   Dataset shard(std::int64_t num_shards, std::int64_t index) const;
   Dataset shard(const ShardOptions& o) const { return shard(o.num_shards, o.index); }
   // Keeps the elements of the first complete pass in memory, or in the files NAME.index and NAME.data-… as TensorFlow
@@ -405,6 +419,8 @@ class Dataset {
       }
     };
   }
+  Dataset padded_batches(std::int64_t batch_size, const std::vector<Shape>& padded_shapes, double padding_value,
+                         bool drop_remainder) const;
   static Dataset generated(std::function<Generator()> make, ElementSpec spec);
   template <typename T>
   static Tensor vector_of(const std::vector<T>& values) {

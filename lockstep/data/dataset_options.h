@@ -33,6 +33,14 @@ struct ShuffleKeywords {
   std::optional<std::int64_t> seed = std::nullopt;
   bool reshuffle_each_iteration = true;
 };
+struct RepeatKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t count = -1;
+};
+struct CountKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t count = 0;
+};
 struct PrefetchKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t buffer_size = -1;

@@ -14,6 +14,10 @@ namespace lockstep::data {
 // A tensor, a tuple of elements ({x, y}: element[0], element[1]) or a dict (element.at("name")).
 using Element = Nested<Tensor>;
 
+// Rows of ragged tensors are variants within datasets, so that batches of them are ragged. Functions and loops get them
+// as tensors, unless they are ragged themselves.
+Element with_plain_rows(Element element);
+
 namespace internal {
 
 template <std::size_t, typename T>
@@ -34,7 +38,7 @@ inline constexpr bool kHasTypes = std::is_pointer_v<Fn> || requires {
 template <typename Result, std::size_t... I, typename Fn>
 std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequence<I...>) {
   return [fn = std::move(fn)](const Element& e) mutable -> Result {
-    const auto parts = e.parts<sizeof...(I)>();
+    const auto parts = with_plain_rows(e).parts<sizeof...(I)>();
     if constexpr (kHasTypes<Fn> && kTakesParts<Fn, Element, sizeof...(I)>) {
       return fn(parts[I]...);
     } else {
@@ -65,7 +69,7 @@ std::function<Result(const Element&)> element_function(Fn fn) {
         std::is_invocable_r_v<Result, Fn&, const Element&>,
         "the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while, a "
         "Dataset for flat_map and interleave, an integer for group_by_window and bucket_by_sequence_length");
-    return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e); };
+    return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(with_plain_rows(e)); };
   } else {
     constexpr std::size_t kParts = number_of_parts<Fn>();
     static_assert(kParts > 0,

@@ -120,6 +120,7 @@ NodePtr map_node(NodePtr input, MapFunction fn);
 NodePtr filter_node(NodePtr input, FilterFunction fn);
 NodePtr take_while_node(NodePtr input, FilterFunction fn);
 NodePtr batch_node(NodePtr input, std::int64_t size, bool drop_remainder);
+NodePtr ragged_batch_node(NodePtr input, std::int64_t size, bool drop_remainder);
 NodePtr padded_batch_node(NodePtr input, std::int64_t size, std::vector<Shape> shapes, double value,
                           bool drop_remainder);
 NodePtr unbatch_node(NodePtr input);

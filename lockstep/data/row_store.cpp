@@ -1,10 +1,12 @@
 #include "lockstep/data/row_store_internal.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/ragged_elements_internal.h"
 
 namespace lockstep::data {
 namespace {
@@ -176,7 +178,67 @@ Element RowStore::gather(const std::vector<std::int64_t>& rows) const {
   return structure_.pack(leaves);
 }
 
+namespace {
+
+bool has_ragged(const Element& element) {
+  bool has = false;
+  element.visit([&](const Tensor& leaf) { has = has || ops::holds_ragged(leaf); });
+  return has;
+}
+
+// Each leaf on its own: ragged ones become rows of a ragged tensor.
+Element stack_leaves(const std::vector<Element>& elements) {
+  std::vector<Tensors> rows;
+  for (const Element& element : elements) rows.push_back(element.flatten());
+  Tensors stacked;
+  for (std::size_t c = 0; c < rows[0].size(); ++c) {
+    std::vector<Element> column;
+    std::vector<RaggedTensor> ragged;
+    for (const Tensors& leaves : rows) {
+      const Tensor& leaf = leaves.at(c);
+      column.emplace_back(leaf);
+      if (ops::holds_ragged(leaf)) ragged.push_back(ops::ragged_in(leaf));
+    }
+    const bool all = ragged.size() == rows.size();
+    stacked.push_back(all ? ops::variant_of_ragged(ragged::stack(ragged)) : stack_elements(column).leaf());
+  }
+  return elements[0].pack(stacked);
+}
+
+}  // namespace
+
+Element with_plain_rows(Element element) {
+  if (!has_ragged(element)) return element;
+  return element.map([](const Tensor& leaf) {
+    if (!ops::holds_ragged(leaf)) return leaf;
+    const RaggedTensor ragged = ops::ragged_in(leaf);
+    return ragged.ragged_rank() > 0 ? leaf : ragged.flat_values();
+  });
+}
+
+std::optional<std::vector<Element>> ragged_rows(const Element& tensors) {
+  if (!has_ragged(tensors)) return std::nullopt;
+  const Tensors leaves = tensors.flatten();
+  const auto rows_in = [](const Tensor& leaf) {
+    return ops::holds_ragged(leaf) ? ops::ragged_in(leaf).nrows() : leaf.dim(0);
+  };
+  std::vector<Element> rows;
+  for (std::int64_t row = 0; row < rows_in(leaves[0]); ++row) {
+    Tensors parts;
+    for (const Tensor& leaf : leaves) {
+      if (rows_in(leaf) != rows_in(leaves[0])) {
+        throw_invalid_argument(
+            fmt::format("from_tensor_slices: found components of {} and {} rows", rows_in(leaves[0]), rows_in(leaf)));
+      }
+      parts.push_back(ops::holds_ragged(leaf) ? ops::variant_of_ragged(ops::ragged_in(leaf)[row]) : leaf[row]);
+    }
+    rows.push_back(tensors.pack(parts));
+  }
+  return rows;
+}
+
 Element stack_elements(const std::vector<Element>& elements) {
+  if (std::any_of(elements.begin(), elements.end(), has_ragged)) return stack_leaves(elements);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     if (!RowStore::can_hold(elements[i])) {
       throw_unimplemented("batch requires dense tensors or strings: an element contains another kind");

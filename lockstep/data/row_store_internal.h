@@ -59,6 +59,9 @@ class RowStore {
   std::int64_t block_rows_ = 1;
 };
 
+// The rows of tensors of which some are ragged; nullopt if none is.
+std::optional<std::vector<Element>> ragged_rows(const Element& tensors);
+
 // Elements stacked along a new first axis. Throws InvalidArgument naming component and shapes where they
 // do not fit.
 Element stack_elements(const std::vector<Element>& elements);

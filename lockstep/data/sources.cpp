@@ -208,6 +208,7 @@ Dataset Dataset::from_tensors(const Element& element) {
 
 Dataset Dataset::from_tensor_slices(const Element& tensors) {
   if (tensors.num_leaves() == 0) throw_invalid_argument("from_tensor_slices requires at least one tensor");
+  if (auto rows = ragged_rows(tensors)) return Dataset(elements_node(std::move(*rows)));
   return Dataset(std::make_shared<SlicesNode>(tensors));
 }
 

@@ -67,11 +67,7 @@ Tensor eye_of(const Tensor& rows, DType dtype) {
   const Tensor places = range(rows);
   return cast(equal(expand_dims(places, 1), places), dtype);
 }
-Tensor cast(const Tensor& x, std::string_view dtype) {
-  if (dtype == "int") return cast(x, DType::kInt64);  // as of NumPy and Keras
-  if (const auto known = parse_dtype(dtype)) return cast(x, *known);
-  throw_invalid_argument(fmt::format("cast: unknown dtype '{}'", dtype));
-}
+Tensor cast(const Tensor& x, std::string_view dtype) { return cast(x, DType(DTypeLike(dtype))); }
 Tensor cast(Number x, DTypeLike dtype) { return cast(scalar_of(x, x.is_integer()), dtype); }
 Tensor fill(const ShapeArg& shape, Number value) { return fill(shape, scalar_of(value, value.is_integer())); }
 Tensor range(Number start, Number limit, Number delta) {

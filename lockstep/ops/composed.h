@@ -103,6 +103,11 @@ requires(std::is_arithmetic_v<T>&& std::is_arithmetic_v<D>) Tensor range(T start
   return range(Number(start), limit, Number(delta));
 }
 Tensor linspace(double start, double stop, std::int64_t num);
+struct LinspaceNumKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num = 50;
+};
+inline Tensor linspace(double start, double stop, const LinspaceNumKeywords& o) { return linspace(start, stop, o.num); }
 Tensor one_hot(std::int64_t index, std::int64_t depth, DTypeLike dtype = DType::kFloat32);
 // The grids of coordinates of two vectors, as tf.meshgrid(x, y): both (y, x), or with indexing "ij" both (x, y).
 Unpacked meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing = "xy");

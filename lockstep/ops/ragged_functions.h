@@ -28,16 +28,16 @@ concept RaggedPair = (Ragged<A> || Ragged<B>)&&(
     std::convertible_to<const A&, RaggedTensor>)&&(std::is_arithmetic_v<B> ||
                                                    std::convertible_to<const B&, RaggedTensor>);
 
-// Where an operand is a RaggedRow, so is the result: it converts to a tensor.
-template <typename A, typename B>
+// Where an operand is a RaggedRow (or the result of strings::split()), so is the result: it converts to a tensor.
+template <typename A, typename B = A>
 using RaggedResult =
-    std::conditional_t<std::same_as<A, RaggedRow> || std::same_as<B, RaggedRow>, RaggedRow, RaggedTensor>;
+    std::conditional_t<std::derived_from<A, RaggedRow> || std::derived_from<B, RaggedRow>, RaggedRow, RaggedTensor>;
 
 // x with fn of its values.
 template <Ragged R, typename Fn>
-R ragged_values(const R& x, Fn fn) {
+RaggedResult<R> ragged_values(const R& x, Fn fn) {
   const Tensor made = fn(x.flat_values());
-  return R(x.ragged_rank() > 0 ? x.with_flat_values(made) : RaggedTensor(made));
+  return RaggedResult<R>(x.ragged_rank() > 0 ? x.with_flat_values(made) : RaggedTensor(made));
 }
 // fn of the values of both. Rows have equal lengths; the ragged axes of a tensor next to a ragged one have extent 1,
 // its first one that or the number of rows. Throws InvalidArgument for others.
@@ -71,7 +71,7 @@ LOCKSTEP_RAGGED_OPERATOR(>=)
 LOCKSTEP_RAGGED_OPERATOR(==)
 #undef LOCKSTEP_RAGGED_OPERATOR
 template <Ragged R>
-R operator-(const R& x) {
+RaggedResult<R> operator-(const R& x) {
   return ragged_values(x, [](const Tensor& values) { return -values; });
 }
 
@@ -105,7 +105,7 @@ LOCKSTEP_RAGGED_PAIR(less_equal)
 
 #define LOCKSTEP_RAGGED_VALUES(function)                                            \
   template <Ragged R>                                                               \
-  R function(const R& x) {                                                          \
+  RaggedResult<R> function(const R& x) {                                            \
     return ragged_values(x, [](const Tensor& values) { return function(values); }); \
   }
 LOCKSTEP_RAGGED_VALUES(abs)
@@ -121,18 +121,18 @@ LOCKSTEP_RAGGED_VALUES(sigmoid)
 LOCKSTEP_RAGGED_VALUES(zeros_like)
 LOCKSTEP_RAGGED_VALUES(ones_like)
 template <Ragged R>
-R cast(const R& ragged, DTypeLike dtype) {
+RaggedResult<R> cast(const R& ragged, DTypeLike dtype) {
   return ragged_values(ragged, [&](const Tensor& values) { return cast(values, dtype); });
 }
 
 // Of ragged tensors, or of these and tensors.
 template <Ragged R>
-R concat(std::initializer_list<R> values, int axis) {
-  return R(concat_ragged({values.begin(), values.end()}, axis));
+RaggedResult<R> concat(std::initializer_list<R> values, int axis) {
+  return RaggedResult<R>(concat_ragged({values.begin(), values.end()}, axis));
 }
 template <Ragged R>
-R concat(std::initializer_list<R> values, const OneAxisKeywords& keywords) {
-  return R(concat_ragged({values.begin(), values.end()}, keywords.axis));
+RaggedResult<R> concat(std::initializer_list<R> values, const OneAxisKeywords& keywords) {
+  return RaggedResult<R>(concat_ragged({values.begin(), values.end()}, keywords.axis));
 }
 template <std::same_as<std::vector<RaggedTensor>> List>
 RaggedTensor concat(const List& values, int axis) {
@@ -165,7 +165,7 @@ requires RaggedPair<A, B> RaggedResult<A, B> gather(const A& params, const B& in
 }
 // Of a ragged condition: tensors, ragged tensors of the same rows, or numbers.
 template <Ragged C, typename A, typename B>
-requires RaggedPair<C, A> && RaggedPair<C, B> C where(const C& condition, const A& yes, const B& no) {
+requires RaggedPair<C, A> && RaggedPair<C, B> RaggedResult<C> where(const C& condition, const A& yes, const B& no) {
   const auto values = [&](const auto& x) {
     if constexpr (std::is_arithmetic_v<std::decay_t<decltype(x)>>) {
       return x;
@@ -195,7 +195,7 @@ namespace nn {
 
 // A row of `params` for each of the numbers.
 template <std::convertible_to<Tensor> T, Ragged R>
-R embedding_lookup(const T& params, const R& ids) {
+RaggedResult<R> embedding_lookup(const T& params, const R& ids) {
   return ragged_values(ids, [&](const Tensor& values) { return ops::gather(params, values); });
 }
 
@@ -211,39 +211,40 @@ LOCKSTEP_RAGGED_VALUES(to_number)
 LOCKSTEP_RAGGED_VALUES(as_string)
 #undef LOCKSTEP_RAGGED_VALUES
 template <Ragged R>
-R length(const R& x, const LengthKeywords& keywords) {
+RaggedResult<R> length(const R& x, const LengthKeywords& keywords) {
   return ragged_values(x, [&](const Tensor& values) { return length(values, keywords); });
 }
 template <Ragged R>
-R substr(const R& x, int pos, int len, std::string_view unit = "BYTE") {
+RaggedResult<R> substr(const R& x, int pos, int len, std::string_view unit = "BYTE") {
   return ragged_values(x, [&](const Tensor& values) { return substr(values, pos, len, unit); });
 }
 template <Ragged R>
-R substr(const R& x, const SubstrKeywords& keywords) {
+RaggedResult<R> substr(const R& x, const SubstrKeywords& keywords) {
   return ragged_values(x, [&](const Tensor& values) { return substr(values, keywords); });
 }
 template <Ragged R>
-R regex_replace(const R& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true) {
+RaggedResult<R> regex_replace(const R& x, std::string_view pattern, std::string_view rewrite,
+                              bool replace_global = true) {
   return ragged_values(x,
                        [&](const Tensor& values) { return regex_replace(values, pattern, rewrite, replace_global); });
 }
 template <Ragged R>
-R regex_full_match(const R& x, std::string_view pattern) {
+RaggedResult<R> regex_full_match(const R& x, std::string_view pattern) {
   return ragged_values(x, [&](const Tensor& values) { return regex_full_match(values, pattern); });
 }
 template <Ragged R>
-R to_hash_bucket_fast(const R& x, std::int64_t num_buckets) {
+RaggedResult<R> to_hash_bucket_fast(const R& x, std::int64_t num_buckets) {
   return ragged_values(x, [&](const Tensor& values) { return to_hash_bucket_fast(values, num_buckets); });
 }
 // Of the texts at the same places.
 RaggedTensor join_ragged(const std::vector<RaggedTensor>& parts, std::string_view separator);
 template <Ragged R>
-R join(std::initializer_list<R> parts, std::string_view separator = "") {
-  return R(join_ragged({parts.begin(), parts.end()}, separator));
+RaggedResult<R> join(std::initializer_list<R> parts, std::string_view separator = "") {
+  return RaggedResult<R>(join_ragged({parts.begin(), parts.end()}, separator));
 }
 template <Ragged R>
-R join(std::initializer_list<R> parts, const JoinKeywords& keywords) {
-  return R(join_ragged({parts.begin(), parts.end()}, keywords.separator));
+RaggedResult<R> join(std::initializer_list<R> parts, const JoinKeywords& keywords) {
+  return RaggedResult<R>(join_ragged({parts.begin(), parts.end()}, keywords.separator));
 }
 
 }  // namespace strings

@@ -10,6 +10,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/operators.h"
+#include "lockstep/ops/ragged_elements_internal.h"
 
 namespace lockstep {
 namespace {
@@ -149,6 +150,12 @@ RaggedTensor RaggedTensor::values() const {
 std::int64_t RaggedTensor::nrows() const { return row_splits().dim(0) - 1; }
 Tensor RaggedTensor::row_starts() const { return ops::slice_axis(row_splits(), 0, 0, -1); }
 Tensor RaggedTensor::row_lengths() const { return ops::slice_axis(row_splits(), 0, 1, std::nullopt) - row_starts(); }
+Tensors RaggedTensor::nested_row_lengths() const {
+  Tensors lengths;
+  for (const Tensor& splits : nested_row_splits())
+    lengths.push_back(ops::slice_axis(splits, 0, 1, std::nullopt) - ops::slice_axis(splits, 0, 0, -1));
+  return lengths;
+}
 Tensor RaggedTensor::value_rowids() const {
   return ops::repeat(ops::range(nrows(), DType::kInt64), read(row_lengths()));
 }
@@ -286,6 +293,24 @@ RaggedTensor::operator Tensor() const {
   return values_;
 }
 
+RaggedRow::operator Tensor() const {
+  if (ragged_rank() > 0) {
+    const auto uniform = [](const Tensor& lengths) {
+      const Ints all = read(lengths);
+      return std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) == all.end();
+    };
+    const Tensors levels = nested_row_lengths();
+    if (std::all_of(levels.begin(), levels.end(), uniform)) return to_tensor();
+  }
+  return static_cast<const RaggedTensor&>(*this).operator Tensor();
+}
+
+RaggedTensor::operator Nested<Tensor>() const { return splits_.empty() ? values_ : ops::variant_of_ragged(*this); }
+RaggedTensor RaggedTensor::of_element(const Nested<Tensor>& element) {
+  const Tensor& leaf = element.leaf();
+  return ops::holds_ragged(leaf) ? ops::ragged_in(leaf) : RaggedTensor(leaf);
+}
+
 Tensor RaggedTensor::to_tensor(const RaggedToTensorKeywords& keywords) const {
   const bool text = dtype() == DType::kString;
   Tensor other = keywords.default_value;
@@ -308,6 +333,21 @@ SparseTensor RaggedTensor::to_sparse() const {
   const Tensors made =
       ops::call("RaggedTensorToSparse", inputs, {{"RAGGED_RANK", static_cast<std::int64_t>(splits_.size())}});
   return {made[0], made[1], made[2]};
+}
+RaggedTensor RaggedTensor::from_sparse(const SparseTensor& st_input) {
+  if (st_input.dense_shape().dim(0) != 2) {
+    throw_invalid_argument(fmt::format("RaggedTensor.from_sparse: invalid st_input: found shape {}, expected two axes",
+                                       st_input.shape().to_string()));
+  }
+  const Ints places = read(st_input.indices());
+  Ints lengths(static_cast<std::size_t>(st_input.shape()[0]));
+  for (std::size_t i = 0; i < places.size(); i += 2) {
+    if (places[i + 1] != lengths[static_cast<std::size_t>(places[i])]++) {
+      throw_invalid_argument(
+          fmt::format("RaggedTensor.from_sparse: the values of row {} are not at its first places", places[i]));
+    }
+  }
+  return from_row_lengths(RaggedTensor(st_input.values()), ints(lengths));
 }
 RaggedTensor RaggedTensor::with_flat_values(const Tensor& values) const {
   if (values.rank() < 1 || values.dim(0) != values_.dim(0)) {

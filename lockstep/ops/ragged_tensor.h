@@ -13,6 +13,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/sparse_tensor.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep {
 
@@ -54,8 +55,16 @@ class RaggedTensor {
  public:
   RaggedTensor() = default;
   RaggedTensor(const Tensor& values) : values_(values) {}  // of no ragged axes
-  // Texts as strings::split() gives them.
+  // As constant(): RaggedTensor rows = {{3, 1}, {}, {5}}. A template, so that {tensor} is not a list of one.
+  template <int = 0>
+  RaggedTensor(std::initializer_list<Values> values) : RaggedTensor(constant(values)) {}
+  // Texts in lists.
   RaggedTensor(const std::vector<std::vector<std::string>>& rows);
+  // An element of a dataset. A template, so that braces are the values of a tensor.
+  template <std::derived_from<Nested<Tensor>> Element>
+  RaggedTensor(const Element& element) : RaggedTensor(of_element(element)) {}
+  // As an element of a dataset: of no ragged axes the tensor, else a variant, as in TensorFlow.
+  operator Nested<Tensor>() const;
   // tf.ragged.constant: lists in lists, all but the innermost of any length. Throws InvalidArgument for lists of
   // different depth.
   static RaggedTensor constant(const Values& values, DTypeLike dtype = DType::kInvalid);
@@ -87,6 +96,8 @@ class RaggedTensor {
   // Rows of equal length, of the first two axes of a tensor.
   static RaggedTensor from_uniform_rows(const Tensor& tensor);
   static RaggedTensor from_tensor(const Tensor& tensor, const RaggedFromTensorKeywords& keywords = {});
+  // Of two axes. Throws InvalidArgument unless each row has values at its first places.
+  static RaggedTensor from_sparse(const SparseTensor& st_input);
 
   int ragged_rank() const { return static_cast<int>(splits_.size()); }
   DType dtype() const { return values_.dtype(); }
@@ -97,6 +108,7 @@ class RaggedTensor {
   const Tensor& row_splits() const { return nested_row_splits()[0]; }  // int64
   const Tensors& nested_row_splits() const;
   Tensor row_lengths() const;
+  Tensors nested_row_lengths() const;
   Tensor row_starts() const;
   Tensor value_rowids() const;
   std::int64_t nrows() const;
@@ -122,6 +134,7 @@ class RaggedTensor {
   Json to_list() const;
 
  private:
+  static RaggedTensor of_element(const Nested<Tensor>& element);
   // FieldNamesOnly, as {{1, 2}, {3}} would be values and splits.
   RaggedTensor(FieldNamesOnly, Tensor values, Tensors splits)
       : values_(std::move(values)), splits_(std::move(splits)) {}
@@ -137,11 +150,12 @@ struct RaggedTensor::NestedParts {
 inline RaggedTensor RaggedTensor::from_nested_row_splits(const NestedParts& o) {
   return from_nested_row_splits(o.flat_values, o.nested_row_splits);
 }
-// A row, which converts to a tensor: const Tensor row = ragged[0]. Throws FailedPrecondition where it is ragged itself.
+// A row, which converts to a tensor: const Tensor row = ragged[0]. Throws FailedPrecondition where it has rows of
+// different lengths itself.
 class RaggedRow : public RaggedTensor {
  public:
   explicit RaggedRow(const RaggedTensor& row) : RaggedTensor(row) {}
-  operator Tensor() const { return static_cast<const RaggedTensor&>(*this).operator Tensor(); }
+  operator Tensor() const;
   RaggedRow operator[](std::int64_t index) const { return RaggedTensor::operator[](index); }
   RaggedRow operator[](const Range& rows) const {
     return ragged_rank() == 0 ? RaggedRow(numpy()[rows]) : RaggedRow(RaggedTensor::operator[](rows));

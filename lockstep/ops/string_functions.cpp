@@ -11,7 +11,6 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
-#include "lockstep/ops/ragged_tensor.h"
 
 namespace lockstep::strings {
 namespace {
@@ -49,24 +48,12 @@ Tensor join(const std::vector<Text>& parts, std::string_view separator) {
   return ops::call1("StringJoin", std::span<const Tensor>(texts), {{"separator", std::string(separator)}});
 }
 Tensor join(const std::vector<Text>& parts, const JoinKeywords& keywords) { return join(parts, keywords.separator); }
-std::ostream& operator<<(std::ostream& out, const Parts& parts) {
-  if (parts.of_one_text_) return out << Tensor(parts);
-  return out << RaggedTensor(parts);
-}
-Parts::operator Tensor() const {
-  const std::size_t parts = empty() ? 0 : front().size();
-  std::vector<std::string> all;
-  for (const std::vector<std::string>& row : *this) {
-    if (row.size() != parts) {
-      throw_invalid_argument(
-          fmt::format("a tensor of texts in parts requires as many parts of each; found {} and {}", parts, row.size()));
-    }
-    all.insert(all.end(), row.begin(), row.end());
-  }
-  const auto columns = static_cast<std::int64_t>(parts);
-  return Tensor::strings(std::move(all),
-                         of_one_text_ ? Shape{columns} : Shape{static_cast<std::int64_t>(size()), columns});
-}
+Parts::Parts(std::vector<std::vector<std::string>> rows, bool of_one_text)
+    : vector(std::move(rows)), RaggedRow([&] {
+        const auto& lists = static_cast<const vector&>(*this);
+        if (!of_one_text) return RaggedTensor(lists);
+        return RaggedTensor(Tensor::strings(lists[0], {static_cast<std::int64_t>(lists[0].size())}));
+      }()) {}
 Parts split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) {
   const Tensor texts = one_axis("split", x);
   const Tensors parts = ops::call("StringSplitV2", {texts, text(separator)}, {{"maxsplit", maxsplit}});

@@ -1,6 +1,5 @@
 // tf.strings: functions of string tensors. Names, order of arguments and defaults are TensorFlow's; patterns are RE2's.
-// The results of splitting, ragged tensors in TensorFlow, are lists of lists, which convert to tensors; they take texts
-// of one axis at most and throw InvalidArgument for others.
+// Functions that split take texts of one axis at most and throw InvalidArgument for others.
 #pragma once
 
 #include <concepts>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::strings {
@@ -100,19 +100,15 @@ inline Tensor regex_replace(const Tensor& x, const ReplaceKeywords& o) {
   return regex_replace(x, o.pattern, o.rewrite, o.replace_global);
 }
 Tensor regex_full_match(const Tensor& x, std::string_view pattern);
-// The parts of one text or of each of several.
-class Parts : public std::vector<std::vector<std::string>> {
+// The parts of one text, a vector, or of each of several, a ragged tensor; and the same in lists. They convert to a
+// tensor of one or two axes; FailedPrecondition where their numbers of parts differ.
+class Parts : public std::vector<std::vector<std::string>>, public RaggedRow {
  public:
-  Parts(std::vector<std::vector<std::string>> rows, bool of_one_text)
-      : vector(std::move(rows)), of_one_text_(of_one_text) {}
-  // Of one text a vector, of several a matrix. Throws InvalidArgument where their numbers of parts differ: RaggedTensor
-  // holds these.
-  operator Tensor() const;
-  // As Python prints the parts of one text, which are a tensor, and those of several, which are a ragged tensor.
-  friend std::ostream& operator<<(std::ostream& out, const Parts& parts);
-
- private:
-  bool of_one_text_;
+  Parts(std::vector<std::vector<std::string>> rows, bool of_one_text);
+  using vector::operator[];
+  friend bool operator==(const Parts& parts, const std::vector<std::vector<std::string>>& lists) {
+    return static_cast<const vector&>(parts) == lists;
+  }
 };
 // The parts of each text between separators, at most maxsplit + 1 of them; "": words between white space.
 Parts split(const Tensor& x, std::string_view separator = "", std::int64_t maxsplit = -1);

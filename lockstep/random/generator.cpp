@@ -20,6 +20,10 @@ Tensor long_shape(const ShapeArg& shape) { return ops::cast(ops::shape_tensor(sh
 Tensor state_of(std::int64_t counter_low, std::int64_t counter_high, std::int64_t key) {
   return Tensor::from_vector(std::vector<std::int64_t>{counter_low, counter_high, key});
 }
+void check(const Generator::AlgorithmKeywords& keywords) {
+  if (keywords.alg != "philox" && keywords.alg != "auto_select")
+    throw_invalid_argument(fmt::format("Generator: unknown alg '{}', expected philox or auto_select", keywords.alg));
+}
 Mutex g_mutex;
 std::optional<Generator>& default_generator() {
   static std::optional<Generator> instance;
@@ -31,9 +35,12 @@ std::optional<Generator>& default_generator() {
 Generator::Generator(const Tensor& state) : state_(state, {.trainable = false, .name = "StateVar"}) {}
 Generator Generator::from_seed(std::int64_t seed) { return Generator(state_of(seed, 0, 0)); }
 Generator Generator::from_seed(std::int64_t seed, const AlgorithmKeywords& keywords) {
-  if (keywords.alg != "philox" && keywords.alg != "auto_select")
-    throw_invalid_argument(fmt::format("Generator: unknown alg '{}', expected philox or auto_select", keywords.alg));
+  check(keywords);
   return from_seed(seed);
+}
+Generator Generator::from_state(const Tensor& state, const AlgorithmKeywords& keywords) {
+  check(keywords);
+  return from_state(state);
 }
 Generator Generator::from_state(const Tensor& state) {
   if (state.dtype() == DType::kString || !state.is_value() || state.num_elements() != 3)
@@ -51,33 +58,33 @@ Generator Generator::from_non_deterministic_state() {
                               {{"dtype", DType::kInt64}}));
 }
 
-Tensor Generator::normal(const ShapeArg& shape, const NormalNumbers& o) {
-  return scaled(
-      ops::call1("StatefulStandardNormalV2", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", o.dtype}}),
-      o.mean, o.stddev);
+Tensor Generator::normal(const NormalKeywords& o) {
+  return scaled(ops::call1("StatefulStandardNormalV2", {state_->handle(), algorithm(), long_shape(o.shape)},
+                           {{"dtype", o.dtype}}),
+                o.mean, o.stddev);
 }
 Tensor Generator::normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype) {
-  return normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
+  return normal({.shape = shape, .mean = mean, .stddev = stddev, .dtype = dtype});
 }
-Tensor Generator::truncated_normal(const ShapeArg& shape, const NormalNumbers& o) {
+Tensor Generator::truncated_normal(const NormalKeywords& o) {
   return scaled(
-      ops::call1("StatefulTruncatedNormal", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", o.dtype}}),
+      ops::call1("StatefulTruncatedNormal", {state_->handle(), algorithm(), long_shape(o.shape)}, {{"dtype", o.dtype}}),
       o.mean, o.stddev);
 }
-Tensor Generator::uniform(const ShapeArg& shape, const UniformNumbers& o) {
-  const Tensor dims = long_shape(shape);
+Tensor Generator::uniform(const UniformKeywords& o) {
+  const Tensor dims = long_shape(o.shape);
   return draw_uniform(
-      o,
+      {.minval = o.minval, .maxval = o.maxval, .dtype = o.dtype},
       [&] {
         return ops::call1("StatefulUniform", {state_->handle(), algorithm(), dims}, {{"dtype", o.dtype}});
       },
       [&](const Tensor& low, const Tensor& high) {
         return ops::call1("StatefulUniformInt", {state_->handle(), algorithm(), dims, low, high});
       },
-      [&] { return uniform_full_int(shape, o.dtype); });
+      [&] { return uniform_full_int(o.shape, o.dtype); });
 }
 Tensor Generator::uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype) {
-  return uniform(shape, {.minval = minval, .maxval = maxval, .dtype = dtype});
+  return uniform({.shape = shape, .minval = minval, .maxval = maxval, .dtype = dtype});
 }
 Tensor Generator::uniform_full_int(const ShapeArg& shape, DTypeLike dtype) {
   return ops::call1("StatefulUniformFullInt", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", dtype}});
@@ -138,7 +145,7 @@ Tensor normal(const ShapeArg& shape, const NormalOptions& o) {
                                   o.mean, o.stddev);
 }
 Tensor normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype) {
-  return normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
+  return normal({.shape = shape, .mean = mean, .stddev = stddev, .dtype = dtype});
 }
 Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o) {
   return lockstep::random::scaled(draw("TruncatedNormal", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}}), o.mean,
@@ -162,7 +169,7 @@ Tensor uniform(const ShapeArg& shape, const UniformOptions& o) {
       [] { return Tensor(); });
 }
 Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype) {
-  return uniform(shape, {.minval = minval, .maxval = maxval, .dtype = dtype});
+  return uniform({.shape = shape, .minval = minval, .maxval = maxval, .dtype = dtype});
 }
 Tensor shuffle(const Tensor& value, const SeedOptions& o) { return draw("RandomShuffle", {value}, o.seed); }
 Tensor categorical(const Tensor& logits, std::int64_t num_samples, const SeedOptions& o) {

@@ -36,18 +36,47 @@ class Generator {
     DTypeLike dtype = DType::kInt32;
   };
 
+  struct NormalKeywords {
+    FieldNamesOnly names_only = {};
+    ShapeArg shape = {};
+    double mean = 0.0;
+    double stddev = 1.0;
+    DTypeLike dtype = DType::kFloat32;
+  };
+  struct UniformKeywords {
+    FieldNamesOnly names_only = {};
+    ShapeArg shape = {};
+    Limit minval = std::nullopt;
+    Limit maxval = std::nullopt;
+    DTypeLike dtype = DType::kFloat32;
+  };
+
   static Generator from_seed(std::int64_t seed);
   // Throws InvalidArgument for another algorithm than "philox" or "auto_select".
   static Generator from_seed(std::int64_t seed, const AlgorithmKeywords& keywords);
   static Generator from_state(const Tensor& state);  // three int64: counter, and key last
+  static Generator from_state(const Tensor& state, const AlgorithmKeywords& keywords);
   static Generator from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter);
   static Generator from_non_deterministic_state();
 
-  Tensor normal(const ShapeArg& shape, const NormalNumbers& options = {});
+  // Shapes by position are templates, because GCC would take {.shape = ...} for a list.
+  template <std::convertible_to<ShapeArg> S = ShapeArg>
+  Tensor normal(const S& shape, const NormalNumbers& options = {}) {
+    return normal(NormalKeywords{{}, shape, options.mean, options.stddev, options.dtype});
+  }
+  Tensor normal(const NormalKeywords& keywords);
   Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32);
-  Tensor truncated_normal(const ShapeArg& shape, const NormalNumbers& options = {});
+  template <std::convertible_to<ShapeArg> S = ShapeArg>
+  Tensor truncated_normal(const S& shape, const NormalNumbers& options = {}) {
+    return truncated_normal(NormalKeywords{{}, shape, options.mean, options.stddev, options.dtype});
+  }
+  Tensor truncated_normal(const NormalKeywords& keywords);
   // Throws InvalidArgument for integers with one limit.
-  Tensor uniform(const ShapeArg& shape, const UniformNumbers& options = {});
+  template <std::convertible_to<ShapeArg> S = ShapeArg>
+  Tensor uniform(const S& shape, const UniformNumbers& options = {}) {
+    return uniform(UniformKeywords{{}, shape, options.minval, options.maxval, options.dtype});
+  }
+  Tensor uniform(const UniformKeywords& keywords);
   Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32);
   Tensor uniform_full_int(const ShapeArg& shape, DTypeLike dtype = DType::kUInt64);
   Tensor uniform_full_int(const ShapeArg& shape, const DTypeKeywords& keywords) {

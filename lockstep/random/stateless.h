@@ -146,6 +146,9 @@ Tensor fold_in(const Tensor& seed, std::int32_t data);
 
 namespace experimental {
 
+inline Tensor stateless_fold_in(const Tensor& seed, std::int32_t data) { return fold_in(seed, data); }
+inline Tensor stateless_split(const Tensor& seed, std::int64_t num = 2) { return split(seed, num); }
+inline Tensor stateless_split(const Tensor& seed, const SplitSeedKeywords& keywords) { return split(seed, keywords); }
 // The rows in another order.
 Tensor stateless_shuffle(const Tensor& value, const SeedKeywords& keywords);
 template <std::convertible_to<Tensor> Seed = Tensor>

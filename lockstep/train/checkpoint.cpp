@@ -46,6 +46,13 @@ class RootNode final : public TrackedNode {
           "Checkpoint: invalid object '{}': the root has a part of that name; choose another name", object.first));
     });
   }
+  void track(const std::string& name, const Tracked& object) {
+    std::erase_if(objects_, [&](const Child& each) { return each.first == name; });
+    RootNode one({{name, object}}, root_);  // checks the name
+    objects_.insert(objects_.end(), one.objects_.begin(), one.objects_.end());
+    std::sort(objects_.begin(), objects_.end(), [](const Child& a, const Child& b) { return a.first < b.first; });
+    keras::BuildAccess::notify(*this);
+  }
   Identity identity() const override { return root_ ? root_->identity() : Identity{this, {}}; }
   Children edges() const override {
     Children all = root_ ? root_->edges() : Children{};
@@ -69,9 +76,16 @@ class RootNode final : public TrackedNode {
     return root_ ? root_->slot(name, of) : nullptr;
   }
 
+  void observe(const std::shared_ptr<keras::BuildObserver>& observer) const override {
+    if (root_) root_->observe(observer);
+    keras::BuildAccess::observe(*this, observer);
+  }
+
   distribute::VariablePtr save_counter;
 
  private:
+  friend struct keras::BuildAccess;
+  mutable std::shared_ptr<keras::BuildObservers> build_observers_;
   Children objects_;
   NodePtr root_;
 };
@@ -142,6 +156,8 @@ Checkpoint::Checkpoint(const keras::Model& model, const optimizers::OptimizerPtr
     : Checkpoint(Children{{"model", model}, {"optimizer", optimizer}}) {}
 Checkpoint::Checkpoint(const Tracked& root, Children objects)
     : state_(std::make_shared<State>(std::move(objects), root.ptr())) {}
+
+void Checkpoint::track(const std::string& name, const Tracked& object) const { state_->node->track(name, object); }
 
 distribute::VariablePtr Checkpoint::save_counter() const {
   state_->make_counter();

@@ -98,6 +98,10 @@ class Checkpoint {
   Checkpoint(const Checkpoint&) = default;
   Checkpoint& operator=(const Checkpoint&) = default;
 
+  // Adds an object, or another one under its name, as checkpoint.name = object does in Python. Where a checkpoint was
+  // restored before, the object gets its values of it. Throws InvalidArgument for a name of the root's own parts.
+  void track(const std::string& name, const Tracked& object) const;
+
   // Writes PREFIX.index and PREFIX.data-00000-of-00001 as one transaction and returns the prefix.
   std::string write(const std::string& prefix, const CheckpointOptions& options = {}) const;
   // Counts save_counter up, writes PREFIX-N and makes it the newest in the folder's `checkpoint` file.

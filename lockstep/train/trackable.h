@@ -16,6 +16,7 @@
 #include "lockstep/keras/metrics/metric.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizer.h"
+#include "lockstep/random/generator.h"
 
 namespace lockstep::keras {
 class BuildObservers;
@@ -64,6 +65,7 @@ class Tracked {
   Tracked(const keras::LayerHandle& layer);
   Tracked(const data::Dataset& dataset);
   Tracked(const data::DatasetInputIterator& iterator);  // iter(dataset)
+  Tracked(const random::Generator& generator);
   Tracked(std::vector<Tracked> items);
   Tracked(std::map<std::string, Tracked> items);
   template <typename T>

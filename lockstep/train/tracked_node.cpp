@@ -111,6 +111,8 @@ NodePtr variable_list(Identity identity, const std::vector<distribute::VariableP
 Tracked::Tracked(const keras::Model& model) : node_(of_layer(model.impl())) {}
 Tracked::Tracked(const keras::LayerHandle& layer) : node_(of_layer(layer.ptr())) {}
 Tracked::Tracked(const data::Dataset& dataset) : node_(std::make_shared<DatasetNode>(dataset)) {}
+Tracked::Tracked(const random::Generator& generator)
+    : node_(container_node({&*generator.state(), "generator"}, {{"_state_var", generator.state()}})) {}
 Tracked::Tracked(std::vector<Tracked> items) : node_(container_node({}, numbered(items))) {}
 Tracked::Tracked(std::map<std::string, Tracked> items)
     : node_(container_node({}, Children(items.begin(), items.end()))) {}

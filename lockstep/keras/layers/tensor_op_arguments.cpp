@@ -243,8 +243,7 @@ Run reduction(Reduce fn, bool to_bool, bool to_float) {
 
 DType dtype_of(const Json& name) {
   if (name.is_string()) {
-    if (name == "int") return DType::kInt64;
-    if (const auto dtype = parse_dtype(name.get<std::string>())) return *dtype;
+    if (const auto dtype = find_dtype(name.get<std::string>())) return *dtype;
   }
   bad(fmt::format("{} is not a dtype", dump_json(name)));
 }

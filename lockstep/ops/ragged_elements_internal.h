@@ -1,0 +1,15 @@
+// Ragged tensors as elements of datasets: scalar variants that hold the row splits of each ragged axis and the values.
+// Rows of a ragged tensor that are plain tensors are such variants, too, of no splits, so that batch() joins rows of
+// different lengths.
+#pragma once
+
+#include "lockstep/ops/ragged_tensor.h"
+
+namespace lockstep::ops {
+
+Tensor variant_of_ragged(const RaggedTensor& ragged);
+bool holds_ragged(const Tensor& leaf);
+// Throws InvalidArgument unless holds_ragged(variant).
+RaggedTensor ragged_in(const Tensor& variant);
+
+}  // namespace lockstep::ops
