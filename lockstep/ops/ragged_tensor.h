@@ -55,9 +55,6 @@ class RaggedTensor {
  public:
   RaggedTensor() = default;
   RaggedTensor(const Tensor& values) : values_(values) {}  // of no ragged axes
-  // As constant(): RaggedTensor rows = {{3, 1}, {}, {5}}. A template, so that {tensor} is not a list of one.
-  template <int = 0>
-  RaggedTensor(std::initializer_list<Values> values) : RaggedTensor(constant(values)) {}
   // Texts in lists.
   RaggedTensor(const std::vector<std::vector<std::string>>& rows);
   // An element of a dataset. A template, so that braces are the values of a tensor.

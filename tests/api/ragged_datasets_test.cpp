@@ -108,14 +108,6 @@ TEST(RaggedTensors, PartsOfTexts) {
   EXPECT_THROW((void)Tensor(words), ls::errors::FailedPreconditionError);
 }
 
-TEST(RaggedTensors, InBraces) {
-  const ls::RaggedTensor rows = {{3, 1}, {}, {5}};
-  EXPECT_EQ(rows.to_string(), "[[3, 1], [], [5]]");
-  EXPECT_EQ(ops::concat({rows, {{7, 8}}}, {.axis = 0}).to_string(), "[[3, 1], [], [5], [7, 8]]");
-  const Tensor plain{1, 2};
-  EXPECT_EQ(ls::RaggedTensor{plain}.ragged_rank(), 0);
-}
-
 TEST(RaggedTensors, FromSparse) {
   const auto st = ls::SparseTensor({.indices = {{0, 0}, {2, 0}, {2, 1}}, .values = {1, 2, 3}, .dense_shape = {3, 3}});
   EXPECT_EQ(ls::RaggedTensor::from_sparse(st).to_string(), "[[1], [], [2, 3]]");
