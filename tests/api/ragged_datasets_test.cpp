@@ -155,8 +155,9 @@ TEST(Checkpoints, ObjectsThatAreTrackedLaterAreRestored) {
 }
 
 TEST(Functions, CheckTheirInputSignature) {
-  const auto collatz = ls::function([](const Tensor& x) { return ops::where(x % 2 == 0, ops::floordiv(x, 2), 3 * x + 1); },
-                                    {.input_signature = {ls::TensorSpec({ls::None}, ls::int32)}});
+  const auto collatz =
+      ls::function([](const Tensor& x) { return ops::where(x % 2 == 0, ops::floordiv(x, 2), 3 * x + 1); },
+                   {.input_signature = {ls::TensorSpec({ls::None}, ls::int32)}});
   EXPECT_EQ(numbers(collatz(ls::constant({1, 2}))), (Numbers{4, 1}));
   EXPECT_THROW(collatz(ls::constant({{1, 2}, {3, 4}})), ls::errors::InvalidArgumentError);
   EXPECT_THROW(collatz(ls::constant({1.0, 2.0})), ls::errors::InvalidArgumentError);
