@@ -20,12 +20,16 @@ const Tensor& list_in(const Call& call, int i) {
   }
   return list;
 }
-Shape merged_element_shape(const Tensor& list, const Shape& given) {
+// The shape of an item: what the list, the call and the items say.
+Shape merged_element_shape(const Tensor& list, const Shape& given, const Tensors& items) {
   Shape shape = merge_shapes(list.list_element_shape(), given);
-  for (const Tensor& x : list.list_elements()) {
+  for (const Tensor& x : items) {
     if (x.defined()) shape = merge_shapes(shape, x.shape());
   }
   return shape;
+}
+Shape merged_element_shape(const Tensor& list, const Shape& given) {
+  return merged_element_shape(list, given, list.list_elements());
 }
 Shape shape_input(const Call& call, int i) {
   const at::Tensor& x = in(call, i);
@@ -110,7 +114,7 @@ Tensors get_item(const Call& call) {
 }
 
 Tensors stacked(const Tensor& list, const Tensors& items, const Shape& given, DType dtype) {
-  const Shape shape = merged_element_shape(list, given);
+  const Shape shape = merged_element_shape(list, given, items);
   if (dtype == DType::kVariant) return {variants(items)};
   std::vector<at::Tensor> values;
   std::vector<std::string> strings;
@@ -214,8 +218,12 @@ Tensors scatter(const Call& call) {
   }
   if (indices.size() != rows.size()) throw_invalid_argument("there must be one index for each row");
   Tensors elements(static_cast<std::size_t>(element_count({std::max<std::int64_t>(n, 0)}, sizeof(Tensor))));
-  for (std::size_t i = 0; i < rows.size(); ++i) elements[static_cast<std::size_t>(indices[i])] = rows[i];
-  return {Tensor::list(std::move(elements), spec(call, 2), call.input(0).dtype())};
+  const Shape given = spec(call, 2);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    merge_shapes(given, rows[i].shape());
+    elements[static_cast<std::size_t>(indices[i])] = rows[i];
+  }
+  return {Tensor::list(std::move(elements), given, call.input(0).dtype())};
 }
 Tensors push_back(const Call& call) {
   const Tensor& list = list_in(call, 0);
@@ -248,37 +256,58 @@ Tensors element_shape(const Call& call) {
   if (!shape.known_rank()) return one(at::full({}, -1, type));
   return one(at::tensor(at::IntArrayRef(shape.dims()), at::kLong).to(type));
 }
+// The items one after another. One that was never set is zeros: of as many rows as leading_dims says or, without an
+// entry for it, as the element shape says or all items that were set have.
 Tensors concat(const Call& call) {
   const Tensor& list = list_in(call, 0);
+  const Tensors& items = list.list_elements();
+  const Shape* const attribute = call.find_attr<Shape>("element_shape");
+  Shape shape = call.num_inputs() > 1 ? spec(call, 1) : attribute ? *attribute : Shape::unknown_rank();
+  shape = merge_shapes(list.list_element_shape(), shape);
+  const Ints leading = call.num_inputs() > 2 ? ints_in(call, 2) : Ints{};
+  const auto without_rows = [](Shape x) {
+    if (x.known_rank() && x.rank() < 1) throw_invalid_argument("scalars cannot be concatenated");
+    if (x.known_rank()) x[0] = kUnknownDim;
+    return x;
+  };
+  std::int64_t rows = shape.known_rank() && shape.rank() > 0 ? shape[0] : kUnknownDim;
+  const bool rows_given = rows != kUnknownDim;
+  shape = without_rows(shape);
+  bool first = true;
+  for (const Tensor& item : items) {
+    if (!item.defined()) continue;
+    shape = merge_shapes(shape, without_rows(item.shape()));
+    if (rows_given && rows != item.dim(0))
+      throw_invalid_argument(fmt::format("an item has {} rows, the element shape says {}", item.dim(0), rows));
+    if (!rows_given) rows = first || rows == item.dim(0) ? item.dim(0) : kUnknownDim;
+    first = false;
+  }
   Tensors values;
   Ints lengths;
-  const bool v2 = call.num_inputs() > 1;
-  const Ints leading = v2 ? ints_in(call, 2) : Ints{};
-  for (std::size_t i = 0; i < list.list_elements().size(); ++i) {
-    Tensor item = list.list_elements()[i];
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    Tensor item = items[i];
     if (!item.defined()) {
-      Shape shape = v2 ? spec(call, 1) : list.list_element_shape();
-      if (i >= leading.size() || leading[i] < 0 || shape.rank() < 1)
-        throw_invalid_argument("items that were never set need leading_dims and an element shape");
-      shape[0] = leading[i];
-      item = zeros_of(shape, dtype_attr(call));
+      Shape full = shape;
+      if (full.known_rank()) full[0] = i < leading.size() ? leading[i] : rows;
+      if (!full.fully_known() || full[0] < 0) {
+        throw_invalid_argument(
+            fmt::format("item {} was never set, and neither leading_dims nor the other items say its shape", i));
+      }
+      item = zeros_of(full, dtype_attr(call));
     }
-    if (item.rank() == 0) throw_invalid_argument("scalars cannot be concatenated");
     lengths.push_back(item.dim(0));
     values.push_back(std::move(item));
   }
-  Tensor out;
-  if (values.empty()) {
-    Shape shape = v2 ? spec(call, 1) : list.list_element_shape();
-    if (shape.known_rank() && shape.rank() > 0) shape[0] = 0;
-    out = zeros_of(shape, dtype_attr(call));
-  } else {
-    out = concat_rows(values);
-  }
-  return {out, Tensor::from_vector(lengths)};
+  if (!values.empty()) return {concat_rows(values), Tensor::from_vector(lengths)};
+  if (shape.known_rank()) shape[0] = 0;
+  return {zeros_of(shape, dtype_attr(call)), Tensor::from_vector(lengths)};
 }
 Tensors split(const Call& call) {
   const Ints lengths = ints_in(call, 2);
+  Shape given = spec(call, 1), whole = call.input(0).shape();
+  if (whole.rank() < 1) throw_invalid_argument("a scalar has no rows");
+  if (given.known_rank() && given.rank() > 0) whole[0] = given[0];
+  merge_shapes(given, whole);
   std::int64_t begin = 0;
   Tensors elements;
   for (auto n : lengths) {
@@ -288,7 +317,7 @@ Tensors split(const Call& call) {
     begin += n;
   }
   if (begin != call.input(0).dim(0)) throw_invalid_argument("lengths do not add up to the rows of the tensor");
-  return {Tensor::list(std::move(elements), spec(call, 1), call.input(0).dtype())};
+  return {Tensor::list(std::move(elements), given, call.input(0).dtype())};
 }
 Tensors concat_lists(const Call& call) {
   const Tensor &list = list_in(call, 0), &more = list_in(call, 1);

@@ -61,6 +61,7 @@ class TensorArray final : public Resource {
     if (element.value.defined() || element.cleared)
       throw_invalid_argument(fmt::format("element {} of a TensorArray is written twice", index));
     element.value = value;
+    element.shape = value.shape();
   }
 
   Tensor read(std::int64_t index) {
@@ -71,7 +72,7 @@ class TensorArray final : public Resource {
     Element& element = elements_[static_cast<std::size_t>(index)];
     if (element.cleared)
       throw_invalid_argument(fmt::format("element {} of a TensorArray was cleared by an earlier read", index));
-    if (!element.value.defined()) return zeros();
+    if (!element.value.defined()) return zeros(merge_shapes(options_.element_shape, element.shape));
     Tensor value = element.value;
     if (options_.clears) {
       element.value = Tensor();
@@ -87,12 +88,15 @@ class TensorArray final : public Resource {
     if (found) return found;
     Options options = options_;
     options.clears = false, options.adds = true, options.dynamic = false;
-    if (options.element_shape.known_rank()) {
+    const auto with_front = [&](const Shape& shape) {
+      if (!shape.known_rank()) return shape;
       std::vector<std::int64_t> dims = in_front.dims();
-      dims.insert(dims.end(), options.element_shape.dims().begin(), options.element_shape.dims().end());
-      options.element_shape = Shape(dims);
-    }
+      dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+      return Shape(dims);
+    };
+    options.element_shape = with_front(options.element_shape);
     found = std::make_shared<TensorArray>(options, static_cast<std::int64_t>(elements_.size()));
+    for (std::size_t i = 0; i < elements_.size(); ++i) found->elements_[i].shape = with_front(elements_[i].shape);
     return found;
   }
 
@@ -105,12 +109,13 @@ class TensorArray final : public Resource {
  private:
   struct Element {
     Tensor value;
+    Shape shape =
+        Shape::unknown_rank();  // of the value that was written, here or in the array whose gradients these are
     bool cleared = false;
   };
 
   // An element that was never written.
-  Tensor zeros() const {
-    const Shape& shape = options_.element_shape;
+  Tensor zeros(const Shape& shape) const {
     if (!shape.fully_known()) {
       throw_invalid_argument(
           fmt::format("an element that was never written needs a full element shape, it is {}", shape.to_string()));

@@ -314,6 +314,10 @@ def shapes_of_list_elements():
     out = {f"of_{i}": R.TensorListElementShape(input_handle=R.TensorListFromTensor(tensor=x, element_shape=shape), shape_type=tf.int32)
            for i, shape in enumerate((-1, [-1, -1], [3, -1], [3, 4]))}
     words = R.TensorListFromTensor(tensor=[["a", "b"], ["c", ""]], element_shape=[2])
+    unset = R.TensorListScatterV2(tensor=x, indices=[2, 0], element_shape=-1, num_elements=4)
+    out |= parts("unset", R.TensorListConcatV2(input_handle=unset, element_shape=[-1, 4], leading_dims=tf.constant([9, 2], tf.int64), element_dtype=tf.float32))
+    uneven = R.TensorListSplit(tensor=x[0], element_shape=[-1, 4], lengths=tf.constant([1, 2], tf.int64))
+    out["of_uneven"] = R.TensorListGather(input_handle=uneven, indices=[1, 1], element_shape=[-1, 4], element_dtype=tf.float32)
     return out | parts("words", R.TensorListConcatV2(input_handle=words, element_shape=[-1], leading_dims=tf.constant([], tf.int64), element_dtype=tf.string)) | {
         f"no_rows_{name}": getattr(R, f"SparseSegment{name}Grad")(grad=x[0], indices=[0, 0], segment_ids=[0, 1], output_dim0=0) for name in ("Sum", "Mean", "SqrtN")} | {
         f"parts_{kind.name}": R.Cast(x=tf.constant(np.linspace(-60, 60, 35) * (1 + 1j)), DstT=kind) for kind in (tf.uint8, tf.uint16, tf.int8)}

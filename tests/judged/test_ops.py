@@ -265,7 +265,8 @@ def old_loop(x, w):
     _, last, made = tf.while_loop(lambda t, h, made: t < steps, body, (0, tf.zeros([2, 3]), made), parallel_iterations=1)
     y = made.stack()
     padded = tf.TensorArray(tf.float32, 3).write(1, x[:, 0]).stack()  # the first write decides the shape of the others
-    return [y, last, made.concat(), padded, *tf.gradients(tf.reduce_sum(y * y), [x, w])]
+    pieces = tf.TensorArray(tf.float32, 2, infer_shape=False).split(x[:, 0] ** 2, [1, 3])
+    return [y, last, made.concat(), padded, *tf.gradients(tf.reduce_sum(y * y), [x, w]), *tf.gradients(pieces.read(1), x)]  # nothing reads piece 0
 
 
 def test_loops_of_tensorflow_1(tmp_path):
