@@ -11,11 +11,11 @@
 namespace lockstep::ops {
 namespace {
 
-// Where each window begins, and the end.
+// Where each window begins, and the end. TensorFlow draws also where all windows have the same size.
 Ints draw_edges(std::int64_t input, std::int64_t output, bool pseudo_random, PhiloxState& state) {
   PhiloxStream stream(state);
   Ints sizes(static_cast<std::size_t>(output), input / output);
-  if (input % output != 0 && pseudo_random) {
+  if (pseudo_random) {
     const double alpha = static_cast<double>(input) / static_cast<double>(output);
     const auto k = static_cast<double>(input / output), last = static_cast<double>(output - 1);
     const double most = std::min((k + 2) / alpha - 1, (static_cast<double>(input) + 1 - k) / alpha - last);
@@ -27,13 +27,13 @@ Ints draw_edges(std::int64_t input, std::int64_t output, bool pseudo_random, Phi
       sizes[static_cast<std::size_t>(i - 1)] = edge - before;
       before = edge;
     }
-  } else if (input % output != 0) {
+  } else {
     for (std::int64_t i = 0; i < input % output; ++i) ++sizes[static_cast<std::size_t>(i)];
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
       std::swap(sizes[i], sizes[i + stream.next() % (sizes.size() - i)]);
   }
   // Whole blocks of random words are used up.
-  if (input % output != 0) state = state.skipped(pseudo_random ? 1 : static_cast<std::uint64_t>(output + 3) / 4);
+  state = state.skipped(pseudo_random ? 1 : static_cast<std::uint64_t>(output + 3) / 4);
   Ints edges = {0};
   for (const std::int64_t size : sizes) edges.push_back(edges.back() + size);
   return edges;
