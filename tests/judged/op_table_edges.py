@@ -332,7 +332,7 @@ def evenly_spread():
 
 
 def joined_segments():
-    texts, out = tf.reshape(TEXTS[:9], [3, 3]), {}
+    texts, out = tf.reshape(TEXTS[:9], [3, 3]), {"no_draws": R.StatelessRandomUniformInt(shape=[2, 0], seed=[1, 2], minval=3, maxval=3)}  # nothing is drawn from no range
     for i, ids in enumerate(([0, 1, 0], [1, 1, 1], [[0, 1, 1], [2, 2, 0], [0, 0, 0]])):
         out[f"joined_{i}"] = R.UnsortedSegmentJoin(inputs=texts, segment_ids=ids, num_segments=3, separator="-")
     return out
