@@ -68,7 +68,8 @@ std::optional<Element> DatasetIterator::next() {
   require();
   Item item;
   if (!iterator_->next(item)) return std::nullopt;
-  return with_plain_rows(item.element());
+  Element element = item.element();
+  return has_ragged(element) ? with_plain_rows(element) : std::move(element);
 }
 
 std::int64_t DatasetIterator::skip(std::int64_t n) {

@@ -16,7 +16,8 @@ using Element = Nested<Tensor>;
 
 // Rows of ragged tensors are variants within datasets, so that batches of them are ragged. Functions and loops get them
 // as tensors, unless they are ragged themselves.
-Element with_plain_rows(Element element);
+bool has_ragged(const Element& element);
+Element with_plain_rows(const Element& element);
 
 namespace internal {
 
@@ -38,7 +39,7 @@ inline constexpr bool kHasTypes = std::is_pointer_v<Fn> || requires {
 template <typename Result, std::size_t... I, typename Fn>
 std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequence<I...>) {
   return [fn = std::move(fn)](const Element& e) mutable -> Result {
-    const auto parts = with_plain_rows(e).parts<sizeof...(I)>();
+    const auto parts = has_ragged(e) ? with_plain_rows(e).parts<sizeof...(I)>() : e.parts<sizeof...(I)>();
     if constexpr (kHasTypes<Fn> && kTakesParts<Fn, Element, sizeof...(I)>) {
       return fn(parts[I]...);
     } else {
@@ -69,7 +70,9 @@ std::function<Result(const Element&)> element_function(Fn fn) {
         std::is_invocable_r_v<Result, Fn&, const Element&>,
         "the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while, a "
         "Dataset for flat_map and interleave, an integer for group_by_window and bucket_by_sequence_length");
-    return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(with_plain_rows(e)); };
+    return [fn = std::move(fn)](const Element& e) mutable -> Result {
+      return has_ragged(e) ? fn(with_plain_rows(e)) : fn(e);
+    };
   } else {
     constexpr std::size_t kParts = number_of_parts<Fn>();
     static_assert(kParts > 0,

@@ -178,13 +178,13 @@ Element RowStore::gather(const std::vector<std::int64_t>& rows) const {
   return structure_.pack(leaves);
 }
 
-namespace {
-
 bool has_ragged(const Element& element) {
   bool has = false;
   element.visit([&](const Tensor& leaf) { has = has || ops::holds_ragged(leaf); });
   return has;
 }
+
+namespace {
 
 // Each leaf on its own: ragged ones become rows of a ragged tensor.
 Element stack_leaves(const std::vector<Element>& elements) {
@@ -207,8 +207,7 @@ Element stack_leaves(const std::vector<Element>& elements) {
 
 }  // namespace
 
-Element with_plain_rows(Element element) {
-  if (!has_ragged(element)) return element;
+Element with_plain_rows(const Element& element) {
   return element.map([](const Tensor& leaf) {
     if (!ops::holds_ragged(leaf)) return leaf;
     const RaggedTensor ragged = ops::ragged_in(leaf);
