@@ -172,6 +172,9 @@ endfunction()
 # Called once all folders are known: what each test binary is linked to, and its ctest entry. The entry runs the whole
 # binary: starting LibTorch for each case would take longer than the cases. GoogleTest's report of its cases goes to
 # build/test-results/<entry>.xml, which tools/count_tests.py reads.
+# For programs with LibTorch, which keeps its singletons and whose callers expect an exception for too large an allocation.
+set(LOCKSTEP_ASAN_ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1")
+
 function(lockstep_link_tests)
   get_property(folders GLOBAL PROPERTY LOCKSTEP_TEST_FOLDERS)
   foreach(folder ${folders})
@@ -185,8 +188,7 @@ function(lockstep_link_tests)
     add_test(NAME ${tests} COMMAND ${tests} --gtest_brief=1)
     set(environment "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${tests}.xml")
     if(NOT folder IN_LIST LOCKSTEP_FORMATS_FOLDERS)
-      # LibTorch keeps its singletons, and its callers expect an exception for too large an allocation.
-      list(APPEND environment "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1")
+      list(APPEND environment "${LOCKSTEP_ASAN_ENVIRONMENT}")
     endif()
     set_tests_properties(${tests} PROPERTIES TIMEOUT 900 ENVIRONMENT "${environment}")
   endforeach()
