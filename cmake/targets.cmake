@@ -169,12 +169,12 @@ function(lockstep_probe name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
-# Called once all folders are known: what each test binary is linked to, and its ctest entry. The entry runs the whole
-# binary: starting LibTorch for each case would take longer than the cases. GoogleTest's report of its cases goes to
-# build/test-results/<entry>.xml, which tools/count_tests.py reads.
 # For programs with LibTorch, which keeps its singletons and whose callers expect an exception for too large an allocation.
 set(LOCKSTEP_ASAN_ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1")
 
+# Called once all folders are known: what each test binary is linked to, and its ctest entry. The entry runs the whole
+# binary: starting LibTorch for each case would take longer than the cases. GoogleTest's report of its cases goes to
+# build/test-results/<entry>.xml, which tools/count_tests.py reads.
 function(lockstep_link_tests)
   get_property(folders GLOBAL PROPERTY LOCKSTEP_TEST_FOLDERS)
   foreach(folder ${folders})

@@ -189,7 +189,11 @@ namespace {
 // Each leaf on its own: ragged ones become rows of a ragged tensor.
 Element stack_leaves(const std::vector<Element>& elements) {
   std::vector<Tensors> rows;
-  for (const Element& element : elements) rows.push_back(element.flatten());
+  for (const Element& element : elements) {
+    rows.push_back(element.flatten());
+    if (rows.back().size() != rows[0].size())
+      throw_invalid_argument("batch: invalid element: its structure differs from that of the first");
+  }
   Tensors stacked;
   for (std::size_t c = 0; c < rows[0].size(); ++c) {
     std::vector<Element> column;
@@ -199,8 +203,9 @@ Element stack_leaves(const std::vector<Element>& elements) {
       column.emplace_back(leaf);
       if (ops::holds_ragged(leaf)) ragged.push_back(ops::ragged_in(leaf));
     }
-    const bool all = ragged.size() == rows.size();
-    stacked.push_back(all ? ops::variant_of_ragged(ragged::stack(ragged)) : stack_elements(column).leaf());
+    if (!ragged.empty() && ragged.size() != rows.size())
+      throw_invalid_argument(fmt::format("batch: component {} is ragged in some elements and a tensor in others", c));
+    stacked.push_back(ragged.empty() ? stack_elements(column).leaf() : ops::variant_of_ragged(ragged::stack(ragged)));
   }
   return elements[0].pack(stacked);
 }
@@ -217,21 +222,24 @@ Element with_plain_rows(const Element& element) {
 
 std::optional<std::vector<Element>> ragged_rows(const Element& tensors) {
   if (!has_ragged(tensors)) return std::nullopt;
-  const Tensors leaves = tensors.flatten();
-  const auto rows_in = [](const Tensor& leaf) {
-    return ops::holds_ragged(leaf) ? ops::ragged_in(leaf).nrows() : leaf.dim(0);
-  };
-  std::vector<Element> rows;
-  for (std::int64_t row = 0; row < rows_in(leaves[0]); ++row) {
-    Tensors parts;
-    for (const Tensor& leaf : leaves) {
-      if (rows_in(leaf) != rows_in(leaves[0])) {
-        throw_invalid_argument(
-            fmt::format("from_tensor_slices: found components of {} and {} rows", rows_in(leaves[0]), rows_in(leaf)));
-      }
-      parts.push_back(ops::holds_ragged(leaf) ? ops::variant_of_ragged(ops::ragged_in(leaf)[row]) : leaf[row]);
+  std::vector<Tensors> columns;
+  for (const Tensor& leaf : tensors.flatten()) {
+    if (ops::holds_ragged(leaf)) {
+      columns.push_back(ops::variants_of_rows(ops::ragged_in(leaf)));
+    } else {
+      columns.emplace_back();
+      for (std::int64_t row = 0; row < leaf.dim(0); ++row) columns.back().push_back(leaf[row]);
     }
-    rows.push_back(tensors.pack(parts));
+    if (columns.back().size() != columns[0].size()) {
+      throw_invalid_argument(fmt::format("from_tensor_slices: found components of {} and {} rows", columns[0].size(),
+                                         columns.back().size()));
+    }
+  }
+  std::vector<Element> rows;
+  for (std::size_t row = 0; row < columns[0].size(); ++row) {
+    Tensors leaves;
+    for (const Tensors& column : columns) leaves.push_back(column[row]);
+    rows.push_back(tensors.pack(leaves));
   }
   return rows;
 }

@@ -8,6 +8,8 @@
 namespace lockstep::ops {
 
 Tensor variant_of_ragged(const RaggedTensor& ragged);
+// Such a variant for each row, of a tensor without ragged axes, too.
+Tensors variants_of_rows(const RaggedTensor& ragged);
 bool holds_ragged(const Tensor& leaf);
 // Throws InvalidArgument unless holds_ragged(variant).
 RaggedTensor ragged_in(const Tensor& variant);

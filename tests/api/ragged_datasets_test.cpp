@@ -45,6 +45,18 @@ TEST(RaggedDatasets, RowsAreTensorsAndTheirBatchesRagged) {
   EXPECT_EQ(rows, (std::vector<Numbers>{{3, 1, 4, 1}, {}, {5, 9, 2}, {6}, {}}));
 }
 
+TEST(RaggedDatasets, ManyRows) {
+  const auto rows = ls::RaggedTensor::from_row_lengths(ops::range(100000), ops::ones({100000}, ls::int64));
+  std::int64_t read = 0;
+  for (const Tensor& row : Dataset::from_tensor_slices(rows)) read += row.dim(0);
+  EXPECT_EQ(read, 100000);
+}
+
+TEST(RaggedDatasets, BatchesOfRaggedAndOtherElementsAreErrors) {
+  const auto mixed = Dataset::from_tensors(digits()).concatenate(Dataset::from_tensors(ops::range(5)));
+  EXPECT_THROW(texts(mixed.batch(2)), ls::errors::InvalidArgumentError);
+}
+
 TEST(RaggedDatasets, OfSeveralRaggedAxes) {
   const auto deep = Dataset::from_tensor_slices(ls::ragged::constant({{{1, 2}, {}}, {{3}}}));
   EXPECT_EQ(texts(deep), (Texts{"[[1, 2], []]", "[[3]]"}));
