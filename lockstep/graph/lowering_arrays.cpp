@@ -77,12 +77,15 @@ LoweredTensors add_n(Lowering& lowering, const Step& step, Inputs inputs, Inputs
   return {sum};
 }
 
-// Each row of the result follows from that row of the first input.
+// Each row of the result follows from that row of the data: of a transposed convolution the last input, else the first.
 LoweredTensors rowwise(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
-  return {lowering.custom(step, inputs, like[0],
-                          like[0].dims.size() > 1 && std::ranges::none_of(inputs, [&](const Lowered& input) {
-                            return !input.is_constant() && (input.dims.empty() || input.dims[0] != like[0].dims[0]);
-                          }))};
+  const std::size_t data = step.node->op == "Conv2DBackpropInput" ? 2 : 0;
+  bool fits = like[0].dims.size() > 1;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    fits = fits &&
+           (i != data ? inputs[i].is_constant()
+                      : inputs[i].is_constant() || (!inputs[i].dims.empty() && inputs[i].dims[0] == like[0].dims[0]));
+  return {lowering.custom(step, inputs, like[0], fits)};
 }
 
 LoweredTensors cast(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {

@@ -163,6 +163,7 @@ class Lowering {
                                                    std::span<const Lowered> values);
   std::vector<Lowered> call(const std::string& function, std::vector<Lowered> inputs);
   std::vector<Lowered> fold(const Step& step, std::span<const Lowered> inputs);
+  bool holds_for_all_rows(const Step& step, std::span<const Lowered> inputs) const;
   Lowered read(const Lowered& resource);
   // lowering_effects.cpp: steps that variables depend on which the graph sets.
   bool is_for_later(const Step& step, std::span<const Lowered> inputs) const;

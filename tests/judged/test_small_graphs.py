@@ -129,6 +129,41 @@ def test_loops(n, count, tmp_path):
         tool.assert_close(ours[key], value.numpy(), 1e-5, what=key)
 
 
+# What depends on the number of rows, or on the place of a row among them: batches run in parts of a few rows.
+ROWS = {
+    "more": lambda x, n: x * tf.cast(n > 3, tf.float32), "cond": lambda x, n: tf.cond(n > 3, lambda: x + 1, lambda: x - 1),
+    "least": lambda x, n: x / tf.cast(tf.minimum(n, 2), tf.float32), "first": lambda x, n: tf.where((tf.range(n) < 2)[:, None], x, -x),
+    "groups": lambda x, n: x + tf.cast(tf.range(n) // 4, tf.float32)[:, None], "even": lambda x, n: x * tf.cast(n % 2, tf.float32),
+    "drop": lambda x, n: tf.nn.experimental.stateless_dropout(x, .9, [1, 3]), "equal": lambda x, n: x * tf.cast(tf.equal(n, 8), tf.float32),
+    "any": lambda x, n: x * tf.cast(tf.reduce_any(tf.range(n) > 4), tf.float32), "size": lambda x, n: x * tf.cast(tf.size(x) > 20, tf.float32),
+    "masked": lambda x, n: x * tf.cast(tf.sequence_mask(3, n), tf.float32)[:, None], "eye": lambda x, n: x + tf.reduce_sum(tf.eye(n, 5), 1, keepdims=True),
+    "count": lambda x, n: tf.reshape(x * tf.cast(tf.fill([n, 1], 2) > 1, tf.float32), [n, -1]), "relu": lambda x, n: x + tf.nn.relu(tf.cast(n, tf.float32) - 3.),
+    "steps": lambda x, n: tf.while_loop(lambda i, y: i < tf.minimum(n, 5), lambda i, y: (i + 1, y + 1.), [0, x])[1]}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_numbers_of_rows(name, tmp_path):
+    module = tf.Module()
+    module.run = tf.function(lambda x: {"y": ROWS[name](x, tf.shape(x)[0])}, input_signature=[tf.TensorSpec([None, 5], name="x")])
+    tf.saved_model.save(module, str(tmp_path / "m"), module.run)
+    for rows in (2, 3, 8, 9):
+        x = tool.generator("rows", name, rows).normal(size=(rows, 5)).astype("f")
+        ours = dict(tool.predict(tmp_path / "m", {"x": x}, tmp_path))
+        tool.assert_close(ours["y"], module.run(tf.constant(x))["y"].numpy(), 1e-6, f"{name} of {rows} rows")
+
+
+def test_kernels_are_no_rows(tmp_path):
+    """The kernel is an input, too, whose depth is the size of the batch."""
+    module = tf.Module()
+    module.run = tf.function(lambda x, w: {"y": tf.nn.conv3d(x, w, [1] * 5, "SAME")},
+                             input_signature=[tf.TensorSpec([None, 4, 5, 3, 3], name="x"), tf.TensorSpec([2, 3, 2, 3, 4], name="w")])
+    tf.saved_model.save(module, str(tmp_path / "m"), module.run)
+    rng = tool.generator("kernels")
+    x, w = rng.normal(size=(2, 4, 5, 3, 3)).astype("f"), rng.normal(size=(2, 3, 2, 3, 4)).astype("f")
+    ours = dict(tool.predict(tmp_path / "m", {"x": x, "w": w}, tmp_path))
+    tool.assert_close(ours["y"], module.run(tf.constant(x), tf.constant(w))["y"].numpy(), 1e-5)
+
+
 def test_errors_name_the_node(tmp_path):
     class Module(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="x")])
