@@ -63,6 +63,19 @@ using lockstep::len;
 using lockstep::zip;
 }  // namespace lockstep::keras
 
+// Functions that have overloads in several of these headers, in the namespaces of their second names: all of them.
+namespace lockstep {
+using ops::constant;
+using ops::convert_to_tensor;
+}  // namespace lockstep
+namespace lockstep::nn {
+using activations::elu;
+using activations::leaky_relu;
+using activations::relu;
+using ops::in_top_k;
+using ops::top_k;
+}  // namespace lockstep::nn
+
 // TensorFlow's packages of operations: math::top_k, linalg::solve; also ops::math::top_k, ops::nn::softmax.
 namespace lockstep {
 namespace linalg = lockstep::ops;

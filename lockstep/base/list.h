@@ -1,8 +1,10 @@
 // A list with Python's indices.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,19 @@ class List : public std::vector<T> {
 
   T& operator[](std::int64_t index) { return std::vector<T>::operator[](position(index)); }
   const T& operator[](std::int64_t index) const { return std::vector<T>::operator[](position(index)); }
+  // The elements begin, … before end, as Python's list[:-1]: list[{0, -1}], list[{1, {}}]. As there, places beyond the
+  // list mean its ends.
+  struct Range {
+    std::optional<std::int64_t> begin, end;
+  };
+  List operator[](const Range& range) const {
+    const auto count = static_cast<std::int64_t>(this->size());
+    const auto place = [count](std::int64_t index) {
+      return std::clamp<std::int64_t>(index < 0 ? index + count : index, 0, count);
+    };
+    const std::int64_t first = place(range.begin.value_or(0)), last = place(range.end.value_or(count));
+    return first < last ? List(std::vector<T>(this->begin() + first, this->begin() + last)) : List();
+  }
 
  private:
   std::size_t position(std::int64_t index) const {

@@ -2,6 +2,7 @@
 // thing: whether they are the same variable.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/distribute/variable.h"
@@ -14,6 +15,11 @@ using lockstep::operator<=;
 using lockstep::operator>;
 using lockstep::operator>=;
 using lockstep::operator%;
+// Elementwise, of a variable and a number.
+template <typename N>
+requires std::is_arithmetic_v<N> Tensor operator==(const Variable& a, N b) { return a.value() == Number(b); }
+template <typename N>
+requires std::is_arithmetic_v<N> Tensor operator!=(const Variable& a, N b) { return a.value() != Number(b); }
 inline Tensor operator<(const Variable& a, const Variable& b) { return a.value() < b.value(); }
 inline Tensor operator<=(const Variable& a, const Variable& b) { return a.value() <= b.value(); }
 inline Tensor operator>(const Variable& a, const Variable& b) { return a.value() > b.value(); }

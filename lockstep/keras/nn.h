@@ -27,6 +27,13 @@ using activations::softmax;
 using activations::softplus;
 using activations::softsign;
 using activations::tanh;
+// moments(x, {.axes = {0, 1}, .keepdims = true}).
+struct MomentsKeywords {
+  FieldNamesOnly names_only = {};
+  ops::Axes axes = {};  // default: all
+  bool keepdims = false;
+};
+inline ops::Moments moments(const Tensor& x, const MomentsKeywords& o) { return ops::moments(x, o.axes, o.keepdims); }
 using ops::bias_add;
 using ops::in_top_k;
 using ops::l2_loss;
@@ -109,6 +116,16 @@ Tensor batch_normalization(const Tensor& x, const Tensor& mean, const Tensor& va
 // Blocks of block_size × block_size pixels to channels, and back.
 Tensor depth_to_space(const Tensor& input, std::int64_t block_size);
 Tensor space_to_depth(const Tensor& input, std::int64_t block_size);
+struct BlockKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t block_size = 0;
+};
+inline Tensor depth_to_space(const Tensor& input, const BlockKeywords& o) {
+  return depth_to_space(input, o.block_size);
+}
+inline Tensor space_to_depth(const Tensor& input, const BlockKeywords& o) {
+  return space_to_depth(input, o.block_size);
+}
 // Zero with probability `rate`, else scaled by 1 / (1 - rate); numbers of tf.random.
 struct DropoutKeywords {
   FieldNamesOnly names_only = {};

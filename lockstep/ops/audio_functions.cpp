@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/complex_functions.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::audio {
@@ -73,7 +74,7 @@ Tensor stft(const Tensor& signals, const StftKeywords& o) {
   const auto fft_length =
       o.fft_length.value_or(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(o.frame_length))));
   const Tensor window = o.window_fn ? o.window_fn(o.frame_length) : hann_window(o.frame_length);
-  return ops::call1("RFFT", {ops::mul(frames, window), ops::constant_ints({fft_length})});
+  return rfft(ops::mul(frames, window), fft_length);
 }
 
 }  // namespace lockstep::signal

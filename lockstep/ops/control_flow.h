@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
-#include "lockstep/base/require_function.h"
-#include "lockstep/base/tensor_spec.h"
 #include "lockstep/tensor/structure.h"
 
 namespace lockstep::ops {
@@ -161,47 +159,6 @@ Nested<Tensor> foldr(Fn fn, const Nested<Tensor>& elems, const Nested<Tensor>& i
 }
 
 }  // namespace lockstep::ops
-
-namespace lockstep {
-// tf.function: the function itself, as its calls are compiled already. Where it is saved it is traced, see
-// saved_model::ExportArchive.
-template <typename Fn>
-Fn function(Fn fn) {
-  require_function(fn, "function");
-  return fn;
-}
-struct FunctionKeywords {
-  FieldNamesOnly names_only = {};
-  std::vector<Nested<TensorSpec>> input_signature = {};  // default: calls are not checked
-  bool autograph = true;                                 // these have no effect
-  bool jit_compile = false;
-  bool reduce_retracing = false;
-};
-// Throws InvalidArgument for arguments that the specs do not allow.
-void check_input_signature(const std::vector<Nested<TensorSpec>>& signature,
-                           const std::vector<Nested<Tensor>>& arguments);
-// Calls check the arguments against input_signature.
-template <typename Fn>
-class CheckedFunction {
- public:
-  CheckedFunction(Fn fn, FunctionKeywords keywords) : fn_(std::move(fn)), keywords_(std::move(keywords)) {}
-  template <typename... Arguments>
-  auto operator()(const Arguments&... arguments) const {
-    if (!keywords_.input_signature.empty())
-      check_input_signature(keywords_.input_signature, {Nested<Tensor>(arguments)...});
-    return fn_(arguments...);
-  }
-
- private:
-  mutable Fn fn_;
-  FunctionKeywords keywords_;
-};
-template <typename Fn>
-CheckedFunction<Fn> function(Fn fn, FunctionKeywords keywords) {
-  require_function(fn, "function");
-  return {std::move(fn), std::move(keywords)};
-}
-}  // namespace lockstep
 
 namespace lockstep {
 using ops::case_;

@@ -3,23 +3,30 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/string_functions.h"
+#include "lockstep/ops/table_internal.h"
 #include "lockstep/ops/table_resource_internal.h"
+#include "lockstep/tensor/symbol.h"
 
 namespace lockstep::lookup {
 namespace {
 
-// Keys whose values are known, integers in the table's width.
+// Keys in the table's width.
 Tensor keys_of(const Tensor& keys, DType dtype) {
-  if (!keys.defined() || !keys.is_value()) {
-    throw_invalid_argument("a lookup table requires keys whose values are known; found a symbolic tensor");
-  }
+  if (!keys.defined()) throw_invalid_argument("a lookup table requires keys; found None");
   if (keys.dtype() == dtype) return keys;
   if (is_integer(dtype) && (keys.dtype() == DType::kInt64 || keys.dtype() == DType::kInt32))
     return ops::cast(keys, dtype);
   throw_invalid_argument(fmt::format("invalid keys of a lookup table: found {}, expected {}", dtype_name(keys.dtype()),
                                      dtype_name(dtype)));
+}
+
+Tensor known_keys(const Tensor& keys, DType dtype) {
+  if (keys.defined() && !keys.is_value())
+    throw_invalid_argument("a lookup table changes by keys whose values are known; found a symbolic tensor");
+  return keys_of(keys, dtype);
 }
 
 Tensor as_dtype(const Tensor& value, DType dtype) {
@@ -34,8 +41,8 @@ Tensor as_dtype(const Tensor& value, DType dtype) {
 }  // namespace
 
 struct HashTable::State {
-  State(DType key, DType value) : table({}, key, value) {}
-  ops::TableResource table;
+  State(DType key, DType value) : table(std::make_shared<ops::TableResource>("lookup_table", key, value)) {}
+  std::shared_ptr<ops::TableResource> table;
   Tensor default_value;
 };
 
@@ -59,24 +66,29 @@ HashTable::State& HashTable::state() const {
   return *state_;
 }
 
+// Of symbols the operation is recorded, with the table as it will be when the graph is written.
 Tensor HashTable::lookup(const Tensor& keys) const {
-  return state().table.find(keys_of(keys, key_dtype()), state().default_value);
+  const Tensor known = keys_of(keys, key_dtype());
+  if (known.is_value()) return state().table->find(known, state().default_value);
+  const ops::Op& op = *ops::Table::instance().find("LookupTableFindV2");  // which only graphs run
+  const Tensors inputs = {Tensor::resource(state().table), known, state().default_value};
+  return known.symbol_value()->recorder().record(op, inputs, ops::complete_attrs(*op.signature, inputs, {}))[0];
 }
-std::int64_t HashTable::size() const { return state().table.size(); }
-DType HashTable::key_dtype() const { return state().table.key_dtype(); }
-DType HashTable::value_dtype() const { return state().table.value_dtype(); }
+std::int64_t HashTable::size() const { return state().table->size(); }
+DType HashTable::key_dtype() const { return state().table->key_dtype(); }
+DType HashTable::value_dtype() const { return state().table->value_dtype(); }
 
 void HashTable::put(const Tensor& keys, const Tensor& values, bool unique) {
-  const Tensor known = keys_of(keys, key_dtype()), rows = as_dtype(values, value_dtype());
+  const Tensor known = known_keys(keys, key_dtype()), rows = as_dtype(values, value_dtype());
   if (rows.num_elements() != known.num_elements()) {
     throw_invalid_argument(fmt::format("a lookup table requires a value for each key; found {} and {}",
                                        rows.num_elements(), known.num_elements()));
   }
-  state().table.insert(known, ops::reshape(rows, known.shape()), unique);
+  state().table->insert(known, ops::reshape(rows, known.shape()), unique);
 }
-void HashTable::erase(const Tensor& keys) { state().table.remove(keys_of(keys, key_dtype())); }
+void HashTable::erase(const Tensor& keys) { state().table->remove(known_keys(keys, key_dtype())); }
 std::pair<Tensor, Tensor> HashTable::all() const {
-  const Tensors entries = state().table.export_all();
+  const Tensors entries = state().table->export_all();
   return {entries[0], entries[1]};
 }
 

@@ -22,13 +22,18 @@ struct DefaultValueKeywords {
 };
 
 // Keys are texts or integers, values scalars of any dtype. Copies share the entries. Throw InvalidArgument for keys of
-// another dtype and for symbolic tensors.
+// another dtype. In functions that are traced, lookup() of symbols is recorded; a SavedModel then has the entries.
 class HashTable {
  public:
   HashTable() = default;  // a member that is made later; until then its use throws FailedPrecondition
   // The values in the shape of the keys; the default value for unknown keys.
   Tensor lookup(const Tensor& keys) const;
   RaggedTensor lookup(const RaggedTensor& keys) const { return keys.with_flat_values(lookup(keys.flat_values())); }
+  // Of a structure that is one tensor: the inputs of a layer's call().
+  template <std::same_as<Nested<Tensor>> Keys>
+  Tensor lookup(const Keys& keys) const {
+    return lookup(keys.leaf());
+  }
   template <typename Keys>
   requires std::is_convertible_v<const Keys&, Tensor> Tensor operator[](const Keys& keys) const { return lookup(keys); }
   std::int64_t size() const;

@@ -49,8 +49,8 @@ Tensor join(const std::vector<Text>& parts, std::string_view separator) {
 }
 Tensor join(const std::vector<Text>& parts, const JoinKeywords& keywords) { return join(parts, keywords.separator); }
 Parts::Parts(std::vector<std::vector<std::string>> rows, bool of_one_text)
-    : vector(std::move(rows)), RaggedRow([&] {
-        const auto& lists = static_cast<const vector&>(*this);
+    : List(std::move(rows)), RaggedRow([&] {
+        const std::vector<std::vector<std::string>>& lists = *this;
         if (!of_one_text) return RaggedTensor(lists);
         return RaggedTensor(Tensor::strings(lists[0], {static_cast<std::int64_t>(lists[0].size())}));
       }()) {}

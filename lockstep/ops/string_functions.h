@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/base/list.h"
 #include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -102,12 +103,12 @@ inline Tensor regex_replace(const Tensor& x, const ReplaceKeywords& o) {
 Tensor regex_full_match(const Tensor& x, std::string_view pattern);
 // The parts of one text, a vector, or of each of several, a ragged tensor; and the same in lists. They convert to a
 // tensor of one or two axes; FailedPrecondition where their numbers of parts differ.
-class Parts : public std::vector<std::vector<std::string>>, public RaggedRow {
+class Parts : public List<std::vector<std::string>>, public RaggedRow {
  public:
   Parts(std::vector<std::vector<std::string>> rows, bool of_one_text);
-  using vector::operator[];
+  using List::operator[];
   friend bool operator==(const Parts& parts, const std::vector<std::vector<std::string>>& lists) {
-    return static_cast<const vector&>(parts) == lists;
+    return static_cast<const std::vector<std::vector<std::string>>&>(parts) == lists;
   }
 };
 // The parts of each text between separators, at most maxsplit + 1 of them; "": words between white space.

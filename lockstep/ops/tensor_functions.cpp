@@ -95,12 +95,31 @@ Tensor crop_and_resize(const Tensor& image, const CropAndResizeKeywords& o) {
                      ops::cast(o.crop_size, DType::kInt32)},
                     {{"method", o.method}, {"extrapolation_value", static_cast<float>(o.extrapolation_value)}});
 }
+namespace {
+Tensor int32_scalar(std::int64_t value) { return Tensor::scalar(static_cast<std::int32_t>(value)); }
+Tensor float_scalar(double value) { return Tensor::scalar(static_cast<float>(value)); }
+Tensor lowest_score(std::optional<double> threshold) {
+  return float_scalar(threshold.value_or(-std::numeric_limits<double>::infinity()));
+}
+}  // namespace
+
 Tensor non_max_suppression(const SuppressionKeywords& o) {
-  const double lowest = -std::numeric_limits<double>::infinity();
-  return ops::call1("NonMaxSuppressionV3",
-                    {o.boxes, o.scores, Tensor::scalar(static_cast<std::int32_t>(o.max_output_size)),
-                     Tensor::scalar(static_cast<float>(o.iou_threshold)),
-                     Tensor::scalar(static_cast<float>(o.score_threshold.value_or(lowest)))});
+  return ops::call1("NonMaxSuppressionV3", {o.boxes, o.scores, int32_scalar(o.max_output_size),
+                                            float_scalar(o.iou_threshold), lowest_score(o.score_threshold)});
+}
+SelectedBoxes non_max_suppression_with_scores(const SoftSuppressionKeywords& o) {
+  const Tensors out = ops::call("NonMaxSuppressionV5",
+                                {o.boxes, o.scores, int32_scalar(o.max_output_size), float_scalar(o.iou_threshold),
+                                 lowest_score(o.score_threshold), float_scalar(o.soft_nms_sigma)});
+  return {out[0], out[1]};
+}
+CombinedBoxes combined_non_max_suppression(const CombinedSuppressionKeywords& o) {
+  const Tensors out =
+      ops::call("CombinedNonMaxSuppression",
+                {o.boxes, o.scores, int32_scalar(o.max_output_size_per_class), int32_scalar(o.max_total_size),
+                 float_scalar(o.iou_threshold), lowest_score(o.score_threshold)},
+                {{"pad_per_class", o.pad_per_class}, {"clip_boxes", o.clip_boxes}});
+  return {out[0], out[1], out[2], out[3]};
 }
 Tensor draw_bounding_boxes(const Tensor& images, const Tensor& boxes, const Tensor& colors) {
   return ops::call1("DrawBoundingBoxesV2",

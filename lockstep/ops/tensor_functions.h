@@ -287,6 +287,76 @@ inline Tensor non_max_suppression(const Tensor& boxes, const Tensor& scores, std
   return non_max_suppression(
       SuppressionKeywords{{}, boxes, scores, max_output_size, o.iou_threshold, o.score_threshold});
 }
+struct SoftSuppressionKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor boxes = {};
+  Tensor scores = {};
+  std::int64_t max_output_size = 0;
+  double iou_threshold = 0.5;
+  std::optional<double> score_threshold = std::nullopt;
+  double soft_nms_sigma = 0;  // above 0 overlapping boxes lose a part of their score
+};
+struct SelectedBoxes {
+  Tensor selected_indices, selected_scores;
+};
+SelectedBoxes non_max_suppression_with_scores(const SoftSuppressionKeywords& o);
+struct SoftSuppressionOptions {
+  FieldNamesOnly names_only = {};
+  double iou_threshold = 0.5;
+  std::optional<double> score_threshold = std::nullopt;
+  double soft_nms_sigma = 0;
+};
+inline SelectedBoxes non_max_suppression_with_scores(const Tensor& boxes, const Tensor& scores,
+                                                     std::int64_t max_output_size,
+                                                     const SoftSuppressionOptions& o = {}) {
+  return non_max_suppression_with_scores(SoftSuppressionKeywords{
+      {}, boxes, scores, max_output_size, o.iou_threshold, o.score_threshold, o.soft_nms_sigma});
+}
+struct CombinedSuppressionKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor boxes = {};   // (batch, boxes, classes or 1, 4)
+  Tensor scores = {};  // (batch, boxes, classes)
+  std::int64_t max_output_size_per_class = 0;
+  std::int64_t max_total_size = 0;
+  double iou_threshold = 0.5;
+  std::optional<double> score_threshold = std::nullopt;
+  bool pad_per_class = false;
+  bool clip_boxes = true;  // to 0 .. 1
+};
+// The best boxes of each image, padded with zeros: (batch, n, 4), (batch, n), (batch, n), and how many are valid,
+// int32.
+struct CombinedBoxes {
+  Tensor nmsed_boxes, nmsed_scores, nmsed_classes, valid_detections;
+};
+CombinedBoxes combined_non_max_suppression(const CombinedSuppressionKeywords& o);
+struct CombinedSuppressionOptions {
+  FieldNamesOnly names_only = {};
+  double iou_threshold = 0.5;
+  std::optional<double> score_threshold = std::nullopt;
+  bool pad_per_class = false;
+  bool clip_boxes = true;
+};
+inline CombinedBoxes combined_non_max_suppression(const Tensor& boxes, const Tensor& scores,
+                                                  std::int64_t max_output_size_per_class, std::int64_t max_total_size,
+                                                  const CombinedSuppressionOptions& o = {}) {
+  return combined_non_max_suppression(CombinedSuppressionKeywords{{},
+                                                                  boxes,
+                                                                  scores,
+                                                                  max_output_size_per_class,
+                                                                  max_total_size,
+                                                                  o.iou_threshold,
+                                                                  o.score_threshold,
+                                                                  o.pad_per_class,
+                                                                  o.clip_boxes});
+}
+inline CombinedBoxes combined_non_max_suppression(const Tensor& boxes, const Tensor& scores,
+                                                  std::int64_t max_output_size_per_class, std::int64_t max_total_size,
+                                                  double iou_threshold,
+                                                  std::optional<double> score_threshold = std::nullopt,
+                                                  const CombinedSuppressionOptions& o = {}) {
+  return combined_non_max_suppression(boxes, scores, max_output_size_per_class, max_total_size,
+                                      {{}, iou_threshold, score_threshold, o.pad_per_class, o.clip_boxes});
+}
 // Images (N, height, width, channels) with the outlines of boxes (N, boxes, 4): y1, x1, y2, x2, from 0 to 1. Outlines
 // have the colors (colors, channels) in turn.
 Tensor draw_bounding_boxes(const Tensor& images, const Tensor& boxes, const Tensor& colors);

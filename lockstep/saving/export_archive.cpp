@@ -29,12 +29,56 @@ Tree tree_of(const train::TrackedNode& part, std::map<train::Identity, Tree>& kn
   return made;
 }
 
-}  // namespace
-
-void ExportArchive::track(const Module& module) {
+std::vector<std::pair<std::string, Tree>> parts_of(const Module& module) {
   std::map<train::Identity, Tree> known;
   const train::Tracked root(module);
-  for (const auto& child : tree_of(root.node(), known)->children) contents_.tracked.push_back(child);
+  return tree_of(root.node(), known)->children;
+}
+
+ExportFunction to_export(const std::string& name, const Function& function) {
+  ExportFunction made{.names = {name}, .call = [function](const std::vector<Structure>& arguments, bool) {
+                        return function.call(arguments);
+                      }};
+  const std::vector<Specs>& signature = function.input_signature();
+  for (std::size_t i = 0; i < signature.size(); ++i) {
+    Specs specs = signature[i];
+    std::string argument = signature.size() == 1 ? "inputs" : fmt::format("args_{}", i);
+    if (specs.is_leaf()) {
+      TensorSpec& spec = specs.leaf();
+      if (spec.name.empty()) spec.name = argument;
+      argument = spec.name;
+    }
+    made.arguments.push_back({std::move(argument), std::move(specs)});
+  }
+  return made;
+}
+
+}  // namespace
+
+void save(const Module& module, const std::string& path, const SaveModuleKeywords& keywords) {
+  Exportable whole{.tracked = parts_of(module)};
+  std::vector<Function> written;
+  for (const auto& [name, function] : module.functions()) {
+    if (function.input_signature().empty()) continue;
+    whole.functions.push_back(to_export(name, function));
+    written.push_back(function);
+  }
+  for (const auto& [name, function] : keywords.signatures.entries()) {
+    if (function.input_signature().empty())
+      throw_invalid_argument(fmt::format("signature '{}' requires a function with an input_signature", name));
+    auto found = std::find(written.begin(), written.end(), function);
+    if (found == written.end()) {
+      whole.functions.push_back(to_export("signature_" + name, function));
+      found = written.insert(written.end(), function);
+    }
+    whole.signatures.emplace_back(name, found - written.begin());
+  }
+  if (whole.signatures.empty() && written.size() == 1) whole.signatures.emplace_back("serving_default", 0);
+  save(whole, path, keywords.options);
+}
+
+void ExportArchive::track(const Module& module) {
+  for (auto& child : parts_of(module)) contents_.tracked.push_back(std::move(child));
 }
 
 void ExportArchive::track(const keras::LayerHandle& resource) {

@@ -3,11 +3,14 @@
 
 #include <concepts>
 #include <functional>
+#include <initializer_list>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/keras/models/model.h"
+#include "lockstep/ops/function.h"
 #include "lockstep/saving/saved_model.h"
 #include "lockstep/train/module.h"
 
@@ -65,5 +68,29 @@ class ExportArchive {
 
   Exportable contents_;
 };
+
+// Signatures of a SavedModel: one function, which is "serving_default", or several by their names.
+class Signatures {
+ public:
+  Signatures() = default;
+  Signatures(const Function& function) : entries_{{"serving_default", function}} {}
+  Signatures(std::initializer_list<std::pair<std::string, Function>> entries) : entries_(entries) {}
+  Signatures(const std::map<std::string, Function>& entries) : entries_(entries.begin(), entries.end()) {}
+  const std::vector<std::pair<std::string, Function>>& entries() const { return entries_; }
+
+ private:
+  std::vector<std::pair<std::string, Function>> entries_;
+};
+struct SaveModuleKeywords {
+  FieldNamesOnly names_only = {};
+  Signatures signatures = {};  // default: the only function that the module tracks, if it is the only one
+  SaveOptions options = {};
+};
+
+// tf.saved_model.save of a tf.Module: its variables and modules, and the functions with an input signature that it
+// tracks, under the names of their attributes. The inputs of a signature have the names of the specs; the only spec
+// without a name is "inputs", others are args_0, args_1, ... Throws InvalidArgument for a signature whose function has
+// no input signature, FailedPrecondition for a variable that a function uses and the module does not track.
+void save(const Module& module, const std::string& path, const SaveModuleKeywords& keywords = {});
 
 }  // namespace lockstep::saved_model

@@ -31,6 +31,7 @@ class Resource;
 class Tensor;
 class RaggedTensor;
 struct NoneType;
+class ShapePart;
 
 using Tensors = std::vector<Tensor>;
 
@@ -41,6 +42,9 @@ class Number {
   Number(T value) : real_(static_cast<double>(value)), is_integer_(std::is_integral_v<T>) {
     if constexpr (std::is_integral_v<T>) integer_ = static_cast<std::int64_t>(value);
   }
+  // An extent: input_shape[1] in a layer's build().
+  template <std::same_as<ShapePart> Extent>
+  Number(const Extent& extent) : Number(static_cast<std::int64_t>(extent)) {}
   bool is_integer() const { return is_integer_; }  // as it was written: 2 is, 2.0 is not
   double value() const { return real_; }
   std::int64_t integer() const { return integer_; }

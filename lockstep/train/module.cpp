@@ -23,6 +23,7 @@ struct Module::State : train::Trackable {
   };
   std::string name;
   std::vector<Attribute> attributes;  // in the order in which they were tracked
+  std::vector<std::pair<std::string, Function>> functions;
 
   Attribute& attribute(const std::string& attribute_name) {
     std::erase_if(attributes, [&](const Attribute& each) { return each.name == attribute_name; });
@@ -90,6 +91,14 @@ void Module::add(const std::string& attribute, train::Tracked object) {
   state_->attribute(attribute).object = std::move(object);
   state_->restore_new_children();
 }
+
+Function Module::track(const std::string& attribute, const Function& function) {
+  function.input_signature();  // throws for an empty one
+  std::erase_if(state_->functions, [&](const auto& each) { return each.first == attribute; });
+  state_->functions.emplace_back(attribute, function);
+  return function;
+}
+std::vector<std::pair<std::string, Function>> Module::functions() const { return state_->functions; }
 
 void Module::visit(const std::shared_ptr<State>& state, std::vector<const State*>& seen,
                    std::vector<Variable>& variables, std::vector<Module>& modules) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/ops/function.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep {
@@ -32,6 +33,9 @@ class Module {
   std::vector<Variable> trainable_variables() const;
   std::vector<Variable> non_trainable_variables() const;
   std::vector<Module> submodules() const;
+  // Those that track() got, by the names of their attributes. A function that captures `this` is valid as long as the
+  // object that it was made in.
+  std::vector<std::pair<std::string, Function>> functions() const;
 
   operator train::Tracked() const;
 
@@ -66,6 +70,12 @@ class Module {
     add_list(attribute, all);
     return modules;
   }
+  // A function of tf.function, which saved_model::save() writes: Function f = track("f", function(...)).
+  template <typename Fn>
+  Function track(const std::string& attribute, const CheckedFunction<Fn>& function) {
+    return track(attribute, Function(function));
+  }
+  Function track(const std::string& attribute, const Function& function);
   // Models, layers, optimizers, metrics of Keras, for checkpoints: as in TensorFlow, variables() lacks theirs.
   template <std::convertible_to<train::Tracked> T>
   requires(!std::derived_from<T, Module> && !std::convertible_to<const T&, Variable>) T

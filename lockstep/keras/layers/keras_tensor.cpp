@@ -138,7 +138,14 @@ class KerasRecorder : public ops::Recorder {
       arguments.args.push_back(ArgValue(inputs[0]));
       return (*std::make_shared<TensorOp>(*known->first, known->second))(std::move(arguments)).flatten();
     }
-    for (const Tensor& input : inputs) arguments.args.push_back(ArgValue(input));
+    for (const Tensor& input : inputs) {
+      if (input.dtype() == DType::kResource) {
+        throw_invalid_argument(
+            fmt::format("{}: a Keras tensor requires a layer here: call it in call() of a class derived from Layer",
+                        op.signature->name));
+      }
+      arguments.args.push_back(ArgValue(input));
+    }
     auto operation = std::make_shared<TableOp>(op, attrs);
     Nested<TensorInfo>::List infos;
     for (auto& output : ops::infer_outputs(op, inputs, attrs)) {

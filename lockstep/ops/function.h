@@ -1,0 +1,113 @@
+// tf.function.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/base/require_function.h"
+#include "lockstep/base/tensor_spec.h"
+#include "lockstep/ops/control_flow.h"
+#include "lockstep/tensor/structure.h"
+
+namespace lockstep {
+
+// tf.function: the function itself, as its calls are compiled already. Where it is saved it is traced, see
+// saved_model::save() and saved_model::ExportArchive.
+template <typename Fn>
+Fn function(Fn fn) {
+  require_function(fn, "function");
+  return fn;
+}
+struct FunctionKeywords {
+  FieldNamesOnly names_only = {};
+  std::vector<Nested<TensorSpec>> input_signature = {};  // default: calls are not checked
+  bool autograph = true;                                 // these have no effect
+  bool jit_compile = false;
+  bool reduce_retracing = false;
+};
+// Throws InvalidArgument for arguments that the specs do not allow.
+void check_input_signature(const std::vector<Nested<TensorSpec>>& signature,
+                           const std::vector<Nested<Tensor>>& arguments);
+// Calls check the arguments against input_signature.
+template <typename Fn>
+class CheckedFunction {
+ public:
+  CheckedFunction(Fn fn, FunctionKeywords keywords) : fn_(std::move(fn)), keywords_(std::move(keywords)) {}
+  template <typename... Arguments>
+  requires std::is_invocable_v<Fn&, const Arguments&...>
+  auto operator()(const Arguments&... arguments) const {
+    if (!keywords_.input_signature.empty())
+      check_input_signature(keywords_.input_signature, {Nested<Tensor>(arguments)...});
+    return fn_(arguments...);
+  }
+  const std::vector<Nested<TensorSpec>>& input_signature() const { return keywords_.input_signature; }
+
+ private:
+  mutable Fn fn_;
+  FunctionKeywords keywords_;
+};
+template <typename Fn>
+CheckedFunction<Fn> function(Fn fn, FunctionKeywords keywords) {
+  require_function(fn, "function");
+  return {std::move(fn), std::move(keywords)};
+}
+
+// The type of a member that holds a function of tensors or structures, of one argument to six. Copies are the same
+// function. A call of an empty one throws FailedPrecondition.
+//
+//   class Adder : public ls::Module {
+//    public:
+//     ls::Function add = track("add", ls::function([](const ls::Tensor& x) { return x + 1; },
+//                                                  {.input_signature = {ls::TensorSpec({ls::None}, ls::float32)}}));
+//   };
+class Function {
+ public:
+  Function() = default;
+  template <typename Fn>
+  requires(!std::is_same_v<Fn, Function> && std::is_class_v<Fn>) Function(Fn fn) {
+    std::vector<Nested<TensorSpec>> signature;
+    if constexpr (requires { fn.input_signature(); }) signature = fn.input_signature();
+    state_ = std::make_shared<State>(State{std::move(signature), of_arguments(std::move(fn))});
+  }
+  template <typename... Arguments>
+  Nested<Tensor> operator()(const Arguments&... arguments) const {
+    return call({Nested<Tensor>(arguments)...});
+  }
+  Nested<Tensor> call(const std::vector<Nested<Tensor>>& arguments) const;
+  // Empty where the function was made without one.
+  const std::vector<Nested<TensorSpec>>& input_signature() const;
+  // The same function, not an equal one.
+  friend bool operator==(const Function& a, const Function& b) { return a.state_ == b.state_; }
+
+ private:
+  using Call = std::function<Nested<Tensor>(const std::vector<Nested<Tensor>>&)>;
+  struct State {
+    std::vector<Nested<TensorSpec>> input_signature;
+    Call call;
+  };
+  const State& state() const;
+
+  template <typename Fn>
+  static Call of_arguments(Fn fn) {
+    if constexpr (std::is_invocable_v<Fn&, const Nested<Tensor>&>) {
+      return [fn = std::move(fn)](const std::vector<Nested<Tensor>>& arguments) mutable -> Nested<Tensor> {
+        if (arguments.size() != 1) throw_wrong_arguments(1, arguments.size());
+        return fn(arguments[0]);
+      };
+    } else {
+      return [fn = ops::internal::of_parts(std::move(fn))](const std::vector<Nested<Tensor>>& arguments) {
+        return fn(Nested<Tensor>(arguments));
+      };
+    }
+  }
+  [[noreturn]] static void throw_wrong_arguments(std::size_t expected, std::size_t found);
+
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,173 @@
+// Functions of modules and their SavedModels, lookup tables in layers, and lines of TensorFlow's tutorials on core
+// APIs, audio and object detection. The numbers are those of TensorFlow 2.21.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lockstep/lockstep.h"
+#include "tests/api/results.h"
+
+namespace ls = lockstep;
+namespace keras = lockstep::keras;
+namespace layers = lockstep::keras::layers;
+using ls::Tensor;
+
+namespace modules_and_signatures {
+
+void expect_near(const Numbers& found, const Numbers& expected, double tolerance = 2e-6) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
+}
+
+class Adder : public ls::Module {
+ public:
+  Adder() {
+    w = track("w", ls::Variable({1.f, 2.f}));
+    add = track("add", ls::function([this](const Tensor& x, const Tensor& y) { return x * w + y; },
+                                    {.input_signature = {ls::TensorSpec({ls::None, 2}, ls::float32, "x"),
+                                                         ls::TensorSpec({2}, ls::float32)}}));
+    call = track("__call__",
+                 ls::function(
+                     [this](const Tensor& x) {
+                       return std::map<std::string, Tensor>{{"sum", x + w}, {"id", table.lookup(ls::constant({"b"}))}};
+                     },
+                     {.input_signature = {ls::TensorSpec({ls::None, 2}, ls::float32)}}));
+  }
+  ls::Variable w;
+  ls::Function add, call;
+  ls::lookup::StaticHashTable table{ls::lookup::KeyValueTensorInitializer({"a", "b"}, {1, 2}), {.default_value = -1}};
+};
+
+class OneFunction : public ls::Module {
+ public:
+  ls::Variable w = track("w", ls::Variable(3.0));
+  ls::Function times = track("times", ls::function([this](const Tensor& x) { return x * w; },
+                                                   {.input_signature = {ls::TensorSpec({ls::None}, ls::float32)}}));
+};
+
+TEST(ModulesTest, SavedModelsHaveTheFunctionsThatAModuleTracks) {
+  const std::string folder = testing::TempDir() + "/adder";
+  Adder adder;
+  expect_near(numbers(adder.add(ls::constant({{1., 2.}}), ls::constant({1., 1.}))), {2, 5});
+  ls::saved_model::save(adder, folder);
+  auto loaded = ls::saved_model::load(folder);
+  EXPECT_TRUE(loaded.signature_names().empty());
+  const auto result = loaded.call("__call__", {ls::constant({{1., 2.}})});
+  expect_near(numbers(result["sum"]), {2, 4});
+  expect_near(numbers(result["id"]), {2});
+
+  const auto twice = ls::function([](const Tensor& x) { return x * 2.0; },
+                                  {.input_signature = {ls::TensorSpec({}, ls::float32, "v")}});
+  ls::saved_model::save(adder, folder,
+                        {.signatures = {{"serving_default", adder.call}, {"add", adder.add}, {"twice", twice}}});
+  loaded = ls::saved_model::load(folder);
+  EXPECT_EQ(loaded.signature_names().size(), 3U);
+  EXPECT_EQ(loaded.signatures("add").input_names(), (std::vector<std::string>{"args_1", "x"}));
+  expect_near(numbers(loaded.signatures("twice")({{"v", ls::constant(4.0)}}).at("output_0")), {8});
+
+  ls::saved_model::save(OneFunction(), folder);  // the only function is the default
+  loaded = ls::saved_model::load(folder);
+  expect_near(numbers(loaded.signatures("serving_default")({{"inputs", ls::constant({2.0})}}).at("output_0")), {6});
+}
+
+TEST(ModulesTest, WrongUsesOfFunctionsAreErrors) {
+  Adder adder;
+  EXPECT_EQ(error_of([&] {
+              adder.add(ls::constant({{1., 2.}}));
+            }),
+            "function: invalid call: found 1 arguments, expected 2 of input_signature");
+  EXPECT_EQ(error_of([] { ls::Function()(1.0); }), "Function: the call requires a function, found an empty Function");
+  const ls::Function unsigned_function = ls::function([](const Tensor& x) { return x; });
+  EXPECT_EQ(
+      error_of([&] { ls::saved_model::save(adder, testing::TempDir() + "/x", {.signatures = unsigned_function}); }),
+      "signature 'serving_default' requires a function with an input_signature");
+}
+
+class Ids : public keras::Layer {
+ public:
+  keras::Structure call(const keras::Structure& words) override {
+    return {table.lookup(words), vocabulary.lookup(words)};
+  }
+  ls::lookup::StaticHashTable table{ls::lookup::KeyValueTensorInitializer({"a", "b"}, {1, 2}), {.default_value = -1}};
+  ls::lookup::StaticVocabularyTable vocabulary{
+      ls::lookup::KeyValueTensorInitializer(ls::constant({"a", "b"}), ls::constant({0, 1}, {.dtype = ls::int64})), 3};
+};
+
+TEST(ModulesTest, LayersMayLookUpInTables) {
+  const auto words = layers::Input({.shape = {}, .dtype = "string"});
+  keras::Model model(words, keras::make_layer<Ids>()(words));
+  const auto ids = model.predict(ls::constant({"b", "x", "a"}), {.verbose = 0});
+  EXPECT_EQ(numbers(ids[0]), (Numbers{2, -1, 1}));
+  EXPECT_EQ(numbers(ids[1]), (Numbers{1, 4, 0}));  // as tf.lookup.StaticVocabularyTable
+  const std::string folder = testing::TempDir() + "/ids";
+  ls::saved_model::save(model, folder);
+  const auto served =
+      ls::saved_model::load(folder).signatures("serving_default")({{"keras_tensor", ls::constant({"b"})}});
+  EXPECT_EQ(numbers(served.at("output_1")), (Numbers{1}));
+  EXPECT_NE(error_of([&] { Adder().table.lookup(words); }).find("requires a layer here"), std::string::npos);
+}
+
+TEST(ModulesTest, ListsHavePythonsSlices) {
+  keras::Sequential model({layers::Input({4}), layers::Dense(3), layers::Dense(2), layers::Dense(1)});
+  for (const auto& layer : model.layers()[{0, -1}]) layer.set_trainable(false);
+  EXPECT_EQ(model.trainable_variables().size(), 2U);
+  EXPECT_EQ((model.layers()[{1, ls::None}].size()), 2U);
+  EXPECT_TRUE((model.layers()[{2, 1}].empty()));
+  EXPECT_EQ((model.weights()[{-2, {}}].size()), 2U);
+  const ls::Variable x(2.0);
+  EXPECT_TRUE(bool(x == 2.0f));
+  EXPECT_FALSE(bool(x != 2));
+  EXPECT_NE(error_of([] { ls::strings::split(ls::constant("a/b"), "/")[-2]; }).find("out of range"), std::string::npos);
+}
+
+class Positions : public keras::Layer {
+ public:
+  void build(const keras::Nested<ls::Shape>& input_shape) override {
+    positions = keras::ops::arange(0, input_shape[1], 1);
+  }
+  keras::Structure call(const keras::Structure& x) override { return x + keras::ops::cast(positions, "float32"); }
+  Tensor positions;
+};
+
+TEST(ModulesTest, ExtentsAreNumbers) {
+  expect_near(numbers(keras::make_layer<Positions>()(ls::ops::zeros({1, 3}))), {0, 1, 2});
+}
+
+TEST(TutorialLines, SpectrogramsOfFramesThatAreNoPowerOfTwo) {
+  const auto spectrum = ls::signal::stft(waves({600}, 0.11), {.frame_length = 255, .frame_step = 128});
+  EXPECT_EQ(spectrum.shape(), (ls::Shape{3, 129}));
+  const auto magnitude = ls::ops::abs(spectrum);
+  expect_near(numbers(magnitude.index({1, {0, 4}})), {0.106218278, 0.418343186, 1.541647315, 11.73999023}, 2e-5);
+  EXPECT_NEAR(magnitude.sum().item<double>(), 406.95697, 1e-3);
+}
+
+TEST(TutorialLines, BoxesThatOverlapBetterOnesAreDropped) {
+  const Tensor boxes = {{{0., 0., 1., 1.}, {0., 0.05, 1., 1.05}, {0., .5, 1., 1.5}, {2., 2., 3., 3.}}};
+  const Tensor scores = {{{.9, .1}, {.8, .7}, {.3, .75}, {.2, .6}}};
+  const auto best =
+      ls::image::combined_non_max_suppression(ls::ops::expand_dims(boxes, 2), scores, 2, 4,
+                                              {.iou_threshold = 0.5, .score_threshold = 0.25, .clip_boxes = false});
+  expect_near(numbers(best.nmsed_boxes), {0, 0, 1, 1, 0, .5, 1, 1.5, 0, 0.05, 1, 1.05, 0, .5, 1, 1.5});
+  expect_near(numbers(best.nmsed_scores), {0.9, 0.75, 0.7, 0.3});
+  expect_near(numbers(best.nmsed_classes), {0, 1, 1, 0});
+  expect_near(numbers(best.valid_detections), {4});
+  const auto soft = ls::image::non_max_suppression_with_scores(boxes[0], scores.index({0, ls::all, 0}), 3,
+                                                               {.iou_threshold = 0.6, .soft_nms_sigma = 0.5});
+  expect_near(numbers(soft.selected_indices), {0, 1, 2});
+  expect_near(numbers(soft.selected_scores), {0.9, 0.352841049, 0.232477874});
+}
+
+TEST(TutorialLines, KeywordsOfNeuralNetworkFunctions) {
+  const auto [mean, variance] = ls::nn::moments(waves({2, 3, 4}, 0.5), {.axes = {0, 1}, .keepdims = true});
+  EXPECT_EQ(mean.shape(), (ls::Shape{1, 1, 4}));
+  expect_near(numbers(mean), {0.0530694239, 0.039046485, 0.0154635906, -0.0119053125});
+  expect_near(numbers(variance), {0.455922574, 0.498693019, 0.541257143, 0.544481695});
+  EXPECT_EQ(ls::nn::depth_to_space(waves({1, 2, 2, 4}, 0.5), {.block_size = 2}).shape(), (ls::Shape{1, 4, 4, 1}));
+  const auto converted = ls::convert_to_tensor({0.5, 0.25}, {.dtype = ls::float64});
+  EXPECT_EQ(converted.dtype(), ls::float64);
+  expect_near(numbers(ls::nn::leaky_relu(ls::constant({-1.0, 2.0}), {.alpha = 0.3})), {-0.3, 2});
+}
+
+}  // namespace modules_and_signatures
