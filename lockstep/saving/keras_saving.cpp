@@ -152,13 +152,16 @@ bool fit_in_order(const std::vector<distribute::VariablePtr>& targets, std::span
 
 // The variables that those of an optimizer in the file are for. tf-keras leaves out the learning rate, Nadam's
 // product and what Adafactor has in the place of factors, and has other variables for some optimizers: behind those of
-// SGD without momentum is the last change of each variable, which is not read (null). Empty if they do not fit.
+// SGD without momentum is the last change of each variable, which is not read (null). Empty if they do not fit, as
+// those of an optimizer of Keras 3 that was never built: its step and its rate.
 std::vector<distribute::VariablePtr> optimizer_targets(const optimizers::Optimizer& optimizer,
                                                        std::vector<distribute::VariablePtr> targets,
-                                                       const std::vector<formats::TensorInfo>& stored) {
+                                                       const std::vector<formats::TensorInfo>& stored,
+                                                       bool of_keras_2) {
   if (targets.size() == stored.size() && (optimizer.class_name() != "SGD" || fit_in_order(targets, stored))) {
     return targets;
   }
+  if (!of_keras_2 && stored.size() <= 2) return {};
   for (const auto& variable : optimizer.attribute_variables()) std::erase(targets, variable);
   std::erase_if(targets, [](const auto& variable) {
     return variable->path().ends_with("/learning_rate") ||
@@ -178,7 +181,8 @@ std::vector<distribute::VariablePtr> optimizer_targets(const optimizers::Optimiz
 void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const std::string& path, bool skip_mismatch,
                   Assignment& assignment) {
   std::vector<std::string> failures;
-  for (const SavedObject& object : saved_objects(model, layer_attribute_of(weights))) {
+  const LayerAttribute attribute = layer_attribute_of(weights);
+  for (const SavedObject& object : saved_objects(model, attribute)) {
     auto stored = weights.variables(object.path);
     const auto& entries = object.state.entries;
     const optimizers::Optimizer* optimizer = object.optimizer;
@@ -210,7 +214,8 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
     if (optimizer != object.optimizer) targets = optimizer->variables();
     if (holds_all) targets = all;
     if (optimizer) {
-      targets = optimizer_targets(*optimizer, std::move(targets), stored);
+      targets = optimizer_targets(*optimizer, std::move(targets), stored,
+                                  attribute == LayerAttribute::kCheckpointDependencies);
       if (targets.empty()) {
         // An optimizer that was never built has its step and rate only.
         if (stored.size() > 2)

@@ -1,5 +1,7 @@
 #include "lockstep/saving/model_checkpoint.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -19,6 +21,9 @@ namespace {
   throw_invalid_argument(fmt::format("Failed to format this callback filepath: \"{}\". Reason: {}", filepath, reason));
 }
 
+// Python writes no sign of NaN.
+double without_sign_of_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
 // One field, "epoch:02d".
 std::string format_field(const std::string& filepath, const std::string& field,
                          const std::map<std::string, std::int64_t>& numbers, const Logs& logs) {
@@ -34,7 +39,7 @@ std::string format_field(const std::string& filepath, const std::string& field,
     }
     if (const auto value = logs.find(name); value != logs.end()) {
       return spec.empty() ? python_repr(value->second)
-                          : fmt::format(fmt::runtime(pattern), static_cast<double>(value->second));
+                          : fmt::format(fmt::runtime(pattern), without_sign_of_nan(value->second));
     }
   } catch (const fmt::format_error& error) {
     bad_template(filepath, fmt::format("'{}': {}", field, error.what()));
@@ -103,8 +108,8 @@ class ModelSaver final : public Callback, public keras::ReadsTogether {
       print(epoch, fmt::format("{} did not improve from {}", monitor_.name(), best));
       return false;
     }
-    print(epoch,
-          fmt::format("{} improved from {} to {:.5f}, saving model to {}", monitor_.name(), best, *current, path));
+    print(epoch, fmt::format("{} improved from {} to {:.5f}, saving model to {}", monitor_.name(), best,
+                             without_sign_of_nan(*current), path));
     best_ = current;
     return true;
   }

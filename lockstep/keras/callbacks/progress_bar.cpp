@@ -32,6 +32,7 @@ double ProgressBar::seconds_since_start() const {
 
 std::string ProgressBar::format_metric(const std::string& name, double value, bool absolute) {
   const double size = absolute ? std::abs(value) : value;
+  if (std::isnan(value)) return fmt::format(" - {}: nan", name);  // without a sign, as Python writes it
   return size > 1e-3 ? fmt::format(" - {}: {:.4f}", name, value) : fmt::format(" - {}: {:.4e}", name, value);
 }
 

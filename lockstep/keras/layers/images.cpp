@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/images_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
@@ -43,8 +44,7 @@ Tensor aspect_pad(const Tensor& x, Size given, Size target, double value) {
 namespace {
 
 // As tf.image.resize: kernels of several pixels, widened by antialiasing where the image gets smaller.
-Tensor resize_by_kernel(const Tensor& x, Size target, const std::string& kernel, bool antialias) {
-  const Tensor size = ops::constant_ints({target.height, target.width});
+Tensor resize_by_kernel(const Tensor& x, const Tensor& size, const std::string& kernel, bool antialias) {
   const Tensor given = ops::cast(ops::slice_axis(ops::shape_of(x), 0, 1, 3), DType::kFloat32);
   const Tensor scale = ops::cast(size, DType::kFloat32) / given;
   return ops::call1("ScaleAndTranslate", {x, size, scale, ops::zeros_like(scale)},
@@ -53,16 +53,20 @@ Tensor resize_by_kernel(const Tensor& x, Size target, const std::string& kernel,
 
 }  // namespace
 
-Tensor resize_images(const Tensor& x, Size target, const std::string& interpolation, bool antialias) {
+Tensor resize_images(const Tensor& x, const Tensor& size, const std::string& interpolation, bool antialias) {
   if (interpolation.starts_with("lanczos") || interpolation == "gaussian" || interpolation == "mitchellcubic")
-    return resize_by_kernel(x, target, interpolation, antialias);
-  if (antialias && interpolation == "bilinear") return resize_by_kernel(x, target, "triangle", true);
-  if (antialias && interpolation == "bicubic") return resize_by_kernel(x, target, "keyscubic", true);
-  if (interpolation == "nearest") return ops::resize_nearest(x, target.height, target.width);
-  if (interpolation == "bilinear") return ops::resize_bilinear(x, target.height, target.width);
-  const Tensor size = ops::constant_ints({target.height, target.width});
+    return resize_by_kernel(x, size, interpolation, antialias);
+  if (antialias && interpolation == "bilinear") return resize_by_kernel(x, size, "triangle", true);
+  if (antialias && interpolation == "bicubic") return resize_by_kernel(x, size, "keyscubic", true);
   if (interpolation == "area") return ops::call1("ResizeArea", {x, size});
-  return ops::call1("ResizeBicubic", {x, size}, {{"half_pixel_centers", true}});
+  const char* name = interpolation == "nearest"    ? "ResizeNearestNeighbor"
+                     : interpolation == "bilinear" ? "ResizeBilinear"
+                                                   : "ResizeBicubic";
+  return ops::call1(name, {x, size}, {{"half_pixel_centers", true}});
+}
+
+Tensor resize_images(const Tensor& x, Size target, const std::string& interpolation, bool antialias) {
+  return resize_images(x, ops::constant_ints({target.height, target.width}), interpolation, antialias);
 }
 
 Tensor in_dtype_of_images(const Tensor& resized, DType dtype) {
@@ -103,7 +107,10 @@ class ImageLayer : public ConfiguredLayer<Derived, Options> {
           fmt::format("{} takes images of rank 4, or one of rank 3, found shape {}", who(), x.shape().to_string()));
     }
     const bool first = this->options_.data_format == "channels_first";
-    Tensor y = transform(first ? to_channels_last(x) : x, mask);
+    if (first) x = to_channels_last(x);
+    const bool unknown = x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim;
+    const bool shapes_only = x.is_symbolic() && !graph::TraceScope::current();  // the images will have a size
+    Tensor y = unknown && shapes_only ? resize_images(x, target(), "nearest") : transform(x, mask);
     if (first) y = to_channels_first(y);
     return single ? ops::squeeze(y, {0}) : y;
   }

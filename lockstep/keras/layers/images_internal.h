@@ -24,6 +24,8 @@ Box aspect_crop(Size given, Size target);
 Tensor aspect_pad(const Tensor& x, Size given, Size target, double value);
 // tf.image.resize. `interpolation` is "bilinear", "nearest", "lanczos3", "lanczos5", "bicubic" or "area".
 Tensor resize_images(const Tensor& x, Size target, const std::string& interpolation, bool antialias = false);
+// The same for a height and width in a vector of int32.
+Tensor resize_images(const Tensor& x, const Tensor& size, const std::string& interpolation, bool antialias = false);
 // Resized images in the dtype of the given ones, as keras.ops.image.resize has them: integers are rounded and
 // saturated.
 Tensor in_dtype_of_images(const Tensor& resized, DType dtype);

@@ -287,7 +287,7 @@ Structure Layer::run(const CallArguments& arguments, std::optional<bool> trainin
 
 CallArguments Layer::cast_arguments(const CallArguments& arguments) const {
   const DType target = compute_dtype();
-  if (!casts_inputs() || !is_floating(target)) return arguments;
+  if (!casts_inputs() || target == DType::kString) return arguments;
   return arguments.map_tensors([&](const Tensor& t) {
     if (!t.defined() || !is_floating(t.dtype()) || t.dtype() == target || as_keras_tensor(t)) return t;
     Tensor cast = ops::cast(t, target);

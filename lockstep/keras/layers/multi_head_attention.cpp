@@ -1,5 +1,7 @@
 // Attention with several heads. Its einsum equations are those of Keras's MultiHeadAttention.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 
@@ -25,9 +27,12 @@ Tensor causal_mask(const Tensor& query, const Tensor& key) {
 }
 
 Tensor sliding_window_mask(const Tensor& query, const Tensor& key, std::int64_t window) {
-  const Tensor ones =
-      ops::fill(ops::stack({ops::dim_of(query, 1), ops::dim_of(key, 1)}), Tensor::scalar(1.0, DType::kFloat32));
-  return ops::expand_dims(ops::cast(ops::matrix_band_part(ones, window - 1, window - 1), DType::kBool), 0);
+  const auto steps = [](const Tensor& x, int axis) {
+    return ops::expand_dims(ops::range(Tensor::scalar(0), ops::dim_of(x, 1), Tensor::scalar(1)), axis);
+  };
+  const Tensor apart = ops::abs(steps(query, 1) - steps(key, 0));
+  return ops::expand_dims(
+      ops::less(apart, Tensor::scalar(static_cast<std::int32_t>(std::min<std::int64_t>(window, INT32_MAX)))), 0);
 }
 
 Tensor both_masks(const Tensor& a, const Tensor& b) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
@@ -174,10 +175,17 @@ class AdaptivePoolingLayer : public ConfiguredLayer<Derived, AdaptivePoolingOpti
     const bool first = o.data_format == "channels_first";
     Tensor y = first ? to_channels_last(inputs) : inputs.leaf();
     for (int axis = 1; axis <= kRank; ++axis) {
-      if (y.dim(axis) == kUnknownDim) {
-        throw_invalid_argument(fmt::format("{} '{}': the extents of its input must be known, found shape {}",
-                                           Derived::kClass, this->name(), inputs.leaf().shape().to_string()));
+      if (y.dim(axis) != kUnknownDim) continue;
+      if (y.is_symbolic() && !graph::TraceScope::current()) {  // a model is made, and its inputs will have extents
+        Tensors sizes;
+        for (const std::int64_t size : o.output_size.values)
+          sizes.push_back(Tensor::scalar(static_cast<std::int32_t>(size)));
+        sizes.push_back(ops::dim_of(y, kRank + 1));
+        y = ops::reshape(y, shape_with_batch_of(y, sizes));
+        return first ? to_channels_first(y) : y;
       }
+      throw_invalid_argument(fmt::format("{} '{}': the extents of its input must be known, found shape {}",
+                                         Derived::kClass, this->name(), inputs.leaf().shape().to_string()));
     }
     for (int axis = 1; axis <= kRank; ++axis)
       y = adaptive_pool(y, axis, o.output_size.values[static_cast<std::size_t>(axis - 1)], kPool == Pool::kMax);

@@ -310,11 +310,8 @@ class UpSamplingLayer : public ConfiguredLayer<Derived, UpSamplingOptions> {
     if (o.interpolation != "nearest") {
       const bool channels_first = first == 2;
       if (channels_first) x = to_channels_last(x);
-      if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim) {
-        throw_unimplemented(fmt::format("{} '{}': {} interpolation needs a known height and width", Derived::kClass,
-                                        this->name(), o.interpolation));
-      }
-      x = resize_images(x, {x.dim(1) * o.size.values[0], x.dim(2) * o.size.values[1]}, o.interpolation);
+      const Tensor given = ops::stack({ops::dim_of(x, 1), ops::dim_of(x, 2)});
+      x = resize_images(x, given * ops::constant_ints({o.size.values[0], o.size.values[1]}), o.interpolation);
       return channels_first ? to_channels_first(x) : x;
     }
     if (auto repeated = ops::try_repeat(x, first, o.size.values)) return *repeated;

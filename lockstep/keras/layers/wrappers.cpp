@@ -138,7 +138,7 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
       y = Structure(y.parts()[0]);
       reversed = Structure(reversed.parts()[0]);
     }
-    Tensor a = y.leaf(), b = reversed.leaf();
+    Tensor a = ops::cast(y.leaf(), compute_dtype()), b = ops::cast(reversed.leaf(), compute_dtype());
     if (return_sequences_) b = ops::reverse(b, {time_axis_});
     if (!options_.merge_mode) {
       Structure::List out = {Structure(a), Structure(b)};
@@ -221,7 +221,7 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     if (per_step(context, mask) && x.dim(1) != kUnknownDim && !x.is_symbolic())
       return step_by_step(x, mask, context.training);
     const CallOptions options{.mask = mask_of_samples(mask), .training = context.training};
-    const Tensor y = (*layer_)(merged(x), options).leaf();
+    const Tensor y = in_dtype_of_call((*layer_)(merged(x), options).leaf());
     if (is_called_for_masks(context) && !x.is_symbolic()) (*layer_)(merged(x), options);
     return separated(y, x);
   }
@@ -299,6 +299,16 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     for (int i = 1; i < y.rank(); ++i) out.push_back(ops::dim_of(y, i));
     return ops::reshape(y, ops::stack(out));
   }
+  // Keras 3 calls call(), to which the policy of the layer within does not apply: it computes in the dtype of this
+  // layer.
+  Tensor in_dtype_of_call(const Tensor& y) const {
+    const bool own = as_samples_ || layer_->flatten_layers().size() > 1 || layer_->class_name() == "BatchNormalization";
+    if (own || !is_floating(y.dtype()) || !is_floating(compute_dtype())) return y;
+    const DType weights = layer_->dtype_policy().variable_dtype();
+    const bool read_as_they_are = !layer_->weights().empty() && dtype_policy().variable_dtype() == compute_dtype();
+    const bool wider = read_as_they_are && dtype_size(weights) > dtype_size(compute_dtype());
+    return ops::cast(y, wider ? weights : compute_dtype());
+  }
   Tensor mask_of_samples(const Tensor& mask) const {
     return as_samples_ && mask.defined() && layer_->uses_mask() ? merged(mask) : Tensor();
   }
@@ -312,7 +322,7 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     for (std::size_t i = 0; i < steps.size(); ++i) {
       CallOptions options{.training = training};
       if (!masks.empty()) options.mask = masks[i];
-      outputs.push_back((*layer_)(steps[i], options).leaf());
+      outputs.push_back(in_dtype_of_call((*layer_)(steps[i], options).leaf()));
     }
     return ops::stack(outputs, 1);
   }

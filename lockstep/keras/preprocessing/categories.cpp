@@ -124,6 +124,7 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
     config["sparse"] = false;
     return with_name_and_dtype(std::move(config), *this);
   }
+  bool casts_inputs() const override { return false; }  // to the policy's dtype
   Structure call(const Structure& inputs, const CallContext&) override {
     if (!options_.bin_boundaries) {
       throw_failed_precondition(fmt::format(
@@ -131,8 +132,7 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
     }
     const std::vector<float> boundaries(options_.bin_boundaries->begin(), options_.bin_boundaries->end());
     const Tensor& given = inputs.leaf();
-    const bool wide =
-        given.dtype() == DType::kFloat64 || given.dtype() == DType::kInt32 || given.dtype() == DType::kInt64;
+    const bool wide = given.dtype() == DType::kInt32 || given.dtype() == DType::kInt64;
     const Tensor x = wide ? given : ops::cast(given, DType::kFloat32);
     const Tensor bins = ops::call1("Bucketize", {x}, {{"boundaries", boundaries}});
     return encode_categories(bins, options_.output_mode, static_cast<std::int64_t>(boundaries.size()) + 1,

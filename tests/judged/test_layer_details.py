@@ -1,0 +1,78 @@
+"""Layers on inputs of unknown size, with other policies than the layers within them, and other options that few models have."""
+
+import keras
+import numpy as np
+import pytest
+
+import lockstep_tool as tool
+import stored
+
+pytestmark = pytest.mark.usefixtures("eagerly")
+L = keras.layers
+
+# Rows: a layer, the shape of its inputs, the shape of their data.
+ROWS = {
+    # The size of the images is in the data only.
+    "adaptive-average-1d": (lambda: L.AdaptiveAveragePooling1D(3), [(None, 2)], [(7, 2)]),
+    "adaptive-max-2d": (lambda: L.AdaptiveMaxPooling2D((2, 3)), [(None, None, 2)], [(5, 7, 2)]),
+    "adaptive-max-3d": (lambda: L.AdaptiveMaxPooling3D(2), [(None, 4, 3, 2)], [(5, 4, 3, 2)]),
+    **{f"up-{i}": (lambda i=i: L.UpSampling2D((2, 3), interpolation=i), [(None, None, 2)], [(4, 3, 2)])
+       for i in ("bilinear", "bicubic", "lanczos3")},
+    "crop": (lambda: L.CenterCrop(3, 2), [(None, None, 2)], [(5, 4, 2)]),
+    "crop-larger": (lambda: L.CenterCrop(6, 5), [(None, 4, 2)], [(5, 4, 2)]),
+    "resize-crop": (lambda: L.Resizing(3, 5, crop_to_aspect_ratio=True), [(None, None, 2)], [(5, 4, 2)]),
+    "resize-pad": (lambda: L.Resizing(3, 5, pad_to_aspect_ratio=True), [(None, None, 2)], [(5, 4, 2)]),
+    # A window that is larger than the sequence.
+    "window": (lambda: L.MultiHeadAttention(2, 3, sliding_window=3), [(1, 4), (2, 4)], [(1, 4), (2, 4)]),
+    "window-keys": (lambda: L.GroupQueryAttention(2, 2, 1, sliding_window=4), [(5, 4), (2, 4)], [(5, 4), (2, 4)]),
+    # Policies: TimeDistributed applies call() of its layer, Bidirectional casts what its layers return.
+    "steps-wide": (lambda: L.TimeDistributed(L.Dropout(0.4), dtype="float64"), [(4, 2)], [(4, 2)]),
+    "steps-half": (lambda: L.TimeDistributed(L.Dense(3), dtype="mixed_float16"), [(4, 2)], [(4, 2)]),
+    "steps-of-float": (lambda: L.TimeDistributed(L.Dense(3, dtype="float64")), [(4, 2)], [(4, 2)]),
+    "both-wide": (lambda: L.Bidirectional(L.GRU(2, return_sequences=True), dtype="float64"), [(4, 2)], [(4, 2)]),
+    "both-half": (lambda: L.Bidirectional(L.LSTM(2), merge_mode="sum", dtype="float16"), [(4, 2)], [(4, 2)]),
+    # An integer policy casts floating inputs; Discretization has its inputs in float32, whatever its policy is.
+    "resize-bytes": (lambda: L.Resizing(4, 5, dtype="uint8"), [(3, 3, 2)], [(3, 3, 2)]),
+    "flatten-integers": (lambda: L.Flatten(dtype="int32"), [(3, 2)], [(3, 2)]),
+    "bins-half": (lambda: L.Discretization([0.1001, 0.1002, 0.3], dtype="float16"), [(40,)], [(40,)]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_predictions(name, tmp_path):
+    make, shapes, extents = ROWS[name]
+
+    def written():
+        rng = tool.generator("details", name)
+        inputs = [keras.Input(shape, name=f"in_{i}") for i, shape in enumerate(shapes)]
+        layer = make()
+        model = keras.Model(inputs, layer(*inputs) if len(inputs) > 1 else layer(inputs[0]))
+        tool.randomise(model, rng)
+        model.save(tmp_path / "m.keras")
+        arrays = [rng.uniform(0, 3, (3, *extent)).astype("float32") for extent in extents]
+        if name.startswith("bins"):
+            arrays[0][:] = np.linspace(0.0995, 0.1009, arrays[0].size, dtype="float32").reshape(arrays[0].shape)
+        return arrays, np.asarray(model(arrays if len(arrays) > 1 else arrays[0], training=False))
+
+    arrays, wanted = stored.original(written, tmp_path)
+    found = tool.predict(tmp_path / "m.keras", arrays, tmp_path)[0][1]
+    tool.assert_close(found, wanted, 3e-3 if "half" in name else 1e-5, name)
+
+
+def test_a_scalar_weight_is_not_taken_for_the_learning_rate(tmp_path):
+    """The file has the step and the rate of an optimizer that was never built. The rate's shape is that of the weight's momentum."""
+    def written():
+        rng = tool.generator("scalar weight")
+        inputs = [keras.Input((1, 3), name=name) for name in ("a", "b")]
+        model = keras.Model(inputs, L.Attention(use_scale=True)(inputs))  # one key: the scale has no gradient
+        model.compile(keras.optimizers.SGD(0.5, momentum=0.9), "mse")
+        model.save(tmp_path / "m.keras")
+        a, b, y = (rng.normal(0, 1, (4, 1, 3)).astype("float32") for _ in range(3))
+        tool.save_npz(tmp_path / "d.npz", x_a=a, x_b=b, y=y)
+        model = keras.models.load_model(tmp_path / "m.keras")
+        model.fit([a, b], y, batch_size=2, shuffle=False, verbose=0)
+        return np.asarray(model.weights[0])
+
+    wanted = stored.original(written, tmp_path)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 2, "--no-shuffle", "--save", tmp_path / "o.keras")
+    tool.assert_close(stored.weights(keras, tmp_path / "o.keras")[0], wanted, 1e-6)
