@@ -76,3 +76,45 @@ def test_a_scalar_weight_is_not_taken_for_the_learning_rate(tmp_path):
     wanted = stored.original(written, tmp_path)
     tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 2, "--no-shuffle", "--save", tmp_path / "o.keras")
     tool.assert_close(stored.weights(keras, tmp_path / "o.keras")[0], wanted, 1e-6)
+
+
+def test_images_keep_their_dtype_in_inference(tmp_path):
+    """Layers that do not change images in inference give bytes as bytes; RandomCrop casts nothing there."""
+    def written():
+        rng = tool.generator("bytes in inference")
+        layers = [L.RandomHue(0.3), L.RandomSaturation(0.3), L.RandomColorDegeneration(0.3), L.RandomPosterization(3), L.RandomInvert(0.5),
+                  L.RandomGrayscale(0.4), L.RandomColorJitter(contrast_factor=0.3), L.RandomCrop(4, 3), L.RandomCrop(4, 3, dtype="float64"),
+                  L.ContrastLimitedAdaptiveHistogramEqualization(tile_grid_size=(2, 2)), L.RandomFlip(), L.RandomErasing(0.4)]
+        x = keras.Input((6, 5, 3), dtype="uint8")
+        model = keras.Model(x, [layer(x) for layer in layers])
+        model.save(tmp_path / "m.keras")
+        data = rng.integers(0, 256, (3, 6, 5, 3)).astype("uint8")
+        return data, [np.asarray(v) for v in model(data, training=False)]
+
+    data, wanted = stored.original(written, tmp_path)
+    for (name, found), value in zip(tool.predict(tmp_path / "m.keras", data, tmp_path), wanted, strict=True):
+        tool.assert_close(found, value, 1e-5, name)
+
+
+def test_calls_for_outputs_run_from_the_last(tmp_path):
+    """Keras runs the calls of a shared layer that give the outputs of a model from the last one; dropout masks and moving statistics
+    follow from the order."""
+    def written():
+        rng = tool.generator("calls from the last")
+        inputs = [keras.Input((4,), name=name) for name in ("a", "b", "c")]
+        shared = keras.Sequential([L.Dense(4), L.BatchNormalization(momentum=0.5), L.Dropout(0.4, seed=3)])
+        model = keras.Model(inputs, dict(zip("xyz", (L.Activation("linear", name=f"of_{t.name}")(shared(t)) for t in inputs))))
+        model.compile(keras.optimizers.SGD(0.1), {name: "mse" for name in "xyz"})
+        model.save(tmp_path / "m.keras")
+        arrays = [rng.normal(i, 1 + i, (8, 4)).astype("float32") for i in range(6)]
+        tool.save_npz(tmp_path / "d.npz", **{f"x_{n}": v for n, v in zip("abc", arrays)}, **{f"y_{n}": v for n, v in zip("xyz", arrays[3:])})
+        keras.utils.set_random_seed(5)
+        model = keras.models.load_model(tmp_path / "m.keras")
+        model.fit(arrays[:3], dict(zip("xyz", arrays[3:])), batch_size=4, shuffle=False, verbose=0)
+        return [[v.path, np.asarray(v)] for v in model.weights]
+
+    wanted = stored.original(written, tmp_path)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 4, "--no-shuffle", "--seed", 5, "--save", tmp_path / "o.keras")
+    for found, (path, value) in zip(stored.weights(keras, tmp_path / "o.keras"), wanted, strict=True):
+        if "seed" not in path:
+            tool.assert_close(found, value, 1e-4, path, atol=1e-6)

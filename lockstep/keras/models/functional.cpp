@@ -154,29 +154,37 @@ void FunctionalImpl::build_graph() {
     }
   }
   // Depths: 0 at the outputs, each input of a call deeper than the call.
+  // Keras runs those of one depth in the order in which it met them, from the last output backwards.
   std::unordered_map<const Node*, int> node_depth;
   std::unordered_map<const Operation*, int> operation_depth;
+  std::vector<const Node*> met;
+  const auto depth_of = [&](const Node* node) -> int& {
+    const auto [found, first] = node_depth.try_emplace(node, 0);
+    if (first) met.push_back(node);
+    return found->second;
+  };
   for (auto it = finished.rbegin(); it != finished.rend(); ++it) {
     const Node* node = it->get();
-    int& depth = node_depth[node];
+    int& depth = depth_of(node);
     int& of_operation = operation_depth[node->operation];
     depth = of_operation = std::max(depth, of_operation);
     for (const Tensor& input : node->arguments.tensors()) {
       if (const KerasTensor* symbol = as_keras_tensor(input)) {
-        int& parent = node_depth[&symbol->node()];
+        int& parent = depth_of(&symbol->node());
         parent = std::max(parent, depth + 1);
       }
     }
   }
-  std::vector<std::shared_ptr<Node>> all = finished;
+  std::unordered_map<const Node*, std::shared_ptr<Node>> all;
+  for (const auto& node : finished) all.emplace(node.get(), node);
   for (const Tensor& input : inputs_.flatten()) {
     const KerasTensor& symbol = *as_keras_tensor(input);
     if (node_depth.contains(&symbol.node())) continue;
-    node_depth[&symbol.node()] = 0;
+    depth_of(&symbol.node());
     operation_depth.try_emplace(symbol.operation().get(), 0);
     walk.index_of().try_emplace(symbol.operation().get(), -1);
     walk.keep(symbol.operation());
-    all.push_back(symbol.operation()->inbound_nodes()[static_cast<std::size_t>(symbol.node_index())]);
+    all.emplace(&symbol.node(), symbol.operation()->inbound_nodes()[static_cast<std::size_t>(symbol.node_index())]);
   }
   if (Keras2Order::active()) {
     for (const auto& [operation, depth] : depths_in_keras2(finished, outputs_)) operation_depth[operation] = depth;
@@ -185,7 +193,10 @@ void FunctionalImpl::build_graph() {
   int deepest = 0;
   for (const auto& [node, depth] : node_depth) deepest = std::max(deepest, depth);
   nodes_by_depth_.assign(static_cast<std::size_t>(deepest) + 1, {});
-  for (const auto& node : all) nodes_by_depth_[static_cast<std::size_t>(node_depth[node.get()])].push_back(node);
+  for (const Node* node : met) {
+    if (const auto found = all.find(node); found != all.end())
+      nodes_by_depth_[static_cast<std::size_t>(node_depth[node])].push_back(found->second);
+  }
   for (auto level = nodes_by_depth_.rbegin(); level != nodes_by_depth_.rend(); ++level) {
     nodes_.insert(nodes_.end(), level->begin(), level->end());
   }

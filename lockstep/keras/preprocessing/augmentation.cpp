@@ -337,6 +337,8 @@ class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOpti
   // Keras 2 resizes images where it does not crop them: in inference, and smaller ones.
   void resize_others() { resizes_ = true; }
   static constexpr const char* kClass = "RandomCrop";
+  bool casts_inputs() const override { return resizes_; }
+  bool keeps_dtype_in_inference() const override { return !resizes_; }
   template <typename V>
   static void fields(V& v, RandomCropOptions& o) {
     image_fields(v, o);

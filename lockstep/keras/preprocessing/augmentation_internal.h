@@ -70,10 +70,8 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public Image
     const bool changes = training || works_in_inference();
     Tensors drawn;
     if (!symbol && (changes || draws_in_inference())) drawn = draw(x);
-    const Tensor changed = finished(symbol    ? training_shape(x)
-                                    : changes ? transform(x, drawn)
-                                              : at_inference(x),
-                                    single);
+    Tensor changed = finished(symbol ? training_shape(x) : changes ? transform(x, drawn) : at_inference(x), single);
+    if (!symbol && !training && keeps_dtype_in_inference()) changed = ops::cast(changed, images->leaf().dtype());
     if (!inputs.is_dict()) return changed;
     Structure::Dict out;
     for (const auto& [key, value] : inputs.entries()) {
@@ -114,6 +112,8 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public Image
   // Whether Keras draws them in inference too, so that its generator advances.
   virtual bool draws_in_inference() const { return false; }
   virtual bool works_in_inference() const { return false; }
+  // Whether Keras returns the images there in their dtype, instead of the policy's.
+  virtual bool keeps_dtype_in_inference() const { return false; }
   // What a layer that does not work in inference makes of images there.
   virtual Tensor at_inference(const Tensor& x) const { return x; }
   // Whether transform() takes images as they come, whatever their data_format.

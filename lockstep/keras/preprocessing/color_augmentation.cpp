@@ -116,6 +116,7 @@ class RandomBrightnessLayer : public ColorLayer<RandomBrightnessLayer, RandomCon
 class RandomHueLayer : public ColorLayer<RandomHueLayer, RandomHueOptions> {
  public:
   static constexpr const char* kClass = "RandomHue";
+  bool keeps_dtype_in_inference() const override { return true; }
   explicit RandomHueLayer(RandomHueOptions options) : ColorLayer(std::move(options), 0, 1) {}
   bool draws_in_inference() const override { return true; }
   Tensors draw(const Tensor& x) override {
@@ -135,6 +136,7 @@ class RandomHueLayer : public ColorLayer<RandomHueLayer, RandomHueOptions> {
 class RandomSaturationLayer : public ColorLayer<RandomSaturationLayer, RandomHueOptions> {
  public:
   static constexpr const char* kClass = "RandomSaturation";
+  bool keeps_dtype_in_inference() const override { return true; }
   explicit RandomSaturationLayer(RandomHueOptions options) : ColorLayer(std::move(options), -1, 1) {}
   bool draws_in_inference() const override { return true; }
   Tensors draw(const Tensor& x) override {
@@ -166,6 +168,7 @@ class RandomSharpnessLayer : public ColorLayer<RandomSharpnessLayer, RandomHueOp
 class RandomColorDegenerationLayer : public ColorLayer<RandomColorDegenerationLayer, RandomHueOptions> {
  public:
   static constexpr const char* kClass = "RandomColorDegeneration";
+  bool keeps_dtype_in_inference() const override { return true; }
   explicit RandomColorDegenerationLayer(RandomHueOptions options) : ColorLayer(std::move(options), -1, 1) {}
   bool draws_in_inference() const override { return true; }
   Tensors draw(const Tensor& x) override { return {uniform(x, {1, 1, 1}, range_)}; }
@@ -177,6 +180,7 @@ class RandomColorDegenerationLayer : public ColorLayer<RandomColorDegenerationLa
 class RandomPosterizationLayer : public ColorLayer<RandomPosterizationLayer, RandomHueOptions> {
  public:
   static constexpr const char* kClass = "RandomPosterization";
+  bool keeps_dtype_in_inference() const override { return true; }
   explicit RandomPosterizationLayer(RandomHueOptions options) : ColorLayer(std::move(options), 1, 8) {}
   bool draws_in_inference() const override { return true; }
   Tensors draw(const Tensor& x) override {
@@ -201,6 +205,7 @@ class RandomPosterizationLayer : public ColorLayer<RandomPosterizationLayer, Ran
 class RandomInvertLayer : public ColorLayer<RandomInvertLayer, RandomInvertOptions> {
  public:
   static constexpr const char* kClass = "RandomInvert";
+  bool keeps_dtype_in_inference() const override { return true; }
   static constexpr Field kFactor = Field::kOptional;
   explicit RandomInvertLayer(RandomInvertOptions options) : ColorLayer(std::move(options), 0, 1) {}
   Tensors draw(const Tensor& x) override {
@@ -215,6 +220,7 @@ class RandomInvertLayer : public ColorLayer<RandomInvertLayer, RandomInvertOptio
 class RandomGrayscaleLayer : public AugmentationLayer<RandomGrayscaleLayer, RandomGrayscaleOptions> {
  public:
   static constexpr const char* kClass = "RandomGrayscale";
+  bool keeps_dtype_in_inference() const override { return true; }
   template <typename V>
   static void fields(V& v, RandomGrayscaleOptions& o) {
     image_fields(v, o);
@@ -235,6 +241,7 @@ class RandomGrayscaleLayer : public AugmentationLayer<RandomGrayscaleLayer, Rand
 class RandomColorJitterLayer : public AugmentationLayer<RandomColorJitterLayer, RandomColorJitterOptions> {
  public:
   static constexpr const char* kClass = "RandomColorJitter";
+  bool keeps_dtype_in_inference() const override { return true; }
   template <typename V>
   static void fields(V& v, RandomColorJitterOptions& o) {
     image_fields(v, o);

@@ -64,6 +64,7 @@ using ClaheOptions = ContrastLimitedAdaptiveHistogramEqualizationOptions;
 class ClaheLayer : public AugmentationLayer<ClaheLayer, ClaheOptions> {
  public:
   static constexpr const char* kClass = "ContrastLimitedAdaptiveHistogramEqualization";
+  bool keeps_dtype_in_inference() const override { return true; }
   template <typename V>
   static void fields(V& v, ClaheOptions& o) {
     image_fields(v, o);
