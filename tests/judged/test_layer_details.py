@@ -1,5 +1,8 @@
 """Layers on inputs of unknown size, with other policies than the layers within them, and other options that few models have."""
 
+import json
+import zipfile
+
 import keras
 import numpy as np
 import pytest
@@ -118,3 +121,16 @@ def test_calls_for_outputs_run_from_the_last(tmp_path):
     for found, (path, value) in zip(stored.weights(keras, tmp_path / "o.keras"), wanted, strict=True):
         if "seed" not in path:
             tool.assert_close(found, value, 1e-4, path, atol=1e-6)
+
+
+def test_string_lookup_keeps_its_oov_method(tmp_path):
+    def written():
+        x = keras.Input((3,), dtype="string")
+        layer = L.StringLookup(vocabulary=["a", "b"], num_oov_indices=3, oov_method="farmhash", salt=[3, 4])
+        keras.Model(x, layer(x)).save(tmp_path / "m.keras")
+        return layer.get_config()["oov_method"]
+
+    method = stored.original(written, tmp_path)
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "o.keras")
+    with zipfile.ZipFile(tmp_path / "o.keras") as archive:
+        assert json.loads(archive.read("config.json"))["config"]["layers"][1]["config"]["oov_method"] == method

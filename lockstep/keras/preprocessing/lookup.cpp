@@ -187,14 +187,15 @@ class StringLookupLayer : public LookupLayer<StringLookupLayer, StringLookupOpti
     v("idf_weights", o.idf_weights);
     v("vocabulary", o.vocabulary);
     v("vocabulary_size", o.vocabulary_size);
-    std::string method = "floormod";
-    v("oov_method", method);
+    v("oov_method", o.oov_method);
     v("salt", o.salt);
     v("encoding", null_ignored(o.encoding));
     v.dropped("has_input_vocabulary");
     v.dropped("vocabulary_dtype", "string");
   }
-  explicit StringLookupLayer(StringLookupOptions options) : LookupLayer(std::move(options)) {}
+  explicit StringLookupLayer(StringLookupOptions options) : LookupLayer(std::move(options)) {
+    normalize_choice(options_.oov_method, {"floormod", "farmhash"}, who() + ": oov_method");
+  }
 };
 
 class IntegerLookupLayer : public LookupLayer<IntegerLookupLayer, IntegerLookupOptions, std::int64_t> {

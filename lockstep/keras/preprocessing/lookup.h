@@ -37,6 +37,7 @@ struct StringLookupOptions {
   bool pad_to_max_tokens = false;
   std::string encoding = "utf-8";
   std::string name = {};
+  std::string oov_method = "floormod";   // or "farmhash"; strings are hashed with both
   OptionalList<std::int64_t> salt = {};  // of the hash that spreads unknown tokens (categories.h)
   bool trainable = true;
   DTypePolicy dtype = {};
