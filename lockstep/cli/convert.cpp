@@ -26,6 +26,7 @@ bool between_listings(Kind from, Kind to) {
 }
 
 bool can_hold(Kind kind, DType dtype) {
+  if (dtype == DType::kVariant) return false;
   const bool complex = is_complex(dtype);
   if (kind == Kind::kSafetensors) return dtype != DType::kString && !complex;
   return kind == Kind::kTfCheckpoint || (dtype != DType::kString && !complex);

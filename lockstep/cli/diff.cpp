@@ -64,10 +64,10 @@ void compare_json(const Json& a, const Json& b, const std::string& where, int& c
 
 // The difference between two tensors of one name; empty if they are equal.
 std::string compare_tensor(const formats::TensorData& a, const formats::TensorData& b) {
-  if (a.dtype == DType::kString) {
+  if (a.dtype == DType::kString || a.dtype == DType::kVariant) {
     std::size_t different = 0;
     for (std::size_t i = 0; i < a.strings.size(); ++i) different += a.strings[i] != b.strings[i];
-    return different == 0 ? "" : fmt::format("{} of {} strings differ", different, a.strings.size());
+    return different == 0 ? "" : fmt::format("{} of {} {}s differ", different, a.strings.size(), dtype_name(a.dtype));
   }
   if (std::ranges::equal(a.bytes, b.bytes)) return "";
   const Deviation found = deviation(a, b);

@@ -272,6 +272,30 @@ std::span<const std::byte> BundleReader::stored_bytes(const Entry& entry, std::s
   return bytes.subspan(offset, size);
 }
 
+namespace {
+
+// Each is the varint of its size, a VariantTensorDataProto, and the checksum of all before it, for which a size counts
+// as 8 bytes.
+std::optional<std::vector<std::string>> variants_in(std::span<const std::byte> rest, std::int64_t count,
+                                                    std::uint32_t& crc) {
+  std::vector<std::string> found;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto size = take_varint(rest);
+    if (!size || *size > rest.size() || rest.size() - *size < 4) return std::nullopt;
+    std::byte fixed[8];
+    std::memcpy(fixed, &*size, sizeof fixed);
+    crc = io::crc32c(rest.first(*size), io::crc32c(fixed, crc));
+    found.emplace_back(io::as_text(rest.first(*size)));
+    rest = rest.subspan(*size);
+    if (!io::checksum_matches(io::unmask_crc(*io::load_le<std::uint32_t>(rest, 0)), crc)) return std::nullopt;
+    crc = io::crc32c(rest.first(4), crc);
+    rest = rest.subspan(4);
+  }
+  return rest.empty() ? std::optional(std::move(found)) : std::nullopt;
+}
+
+}  // namespace
+
 void BundleReader::check_crc(const Entry& entry, std::uint32_t crc) const {
   const std::uint32_t stored = io::unmask_crc(entry.masked_crc);
   if (!io::checksum_matches(stored, crc)) {
@@ -282,6 +306,16 @@ void BundleReader::check_crc(const Entry& entry, std::uint32_t crc) const {
 
 TensorData BundleReader::read_entry_data(const Entry& entry, bool check) const {
   if (entry.info.dtype == DType::kString) return read_strings(entry);
+  if (entry.info.dtype == DType::kVariant) {  // the state of a dataset's iterator
+    std::shared_ptr<const void> owner;
+    std::uint32_t crc = 0;
+    const auto found = variants_in(stored_bytes(entry, owner), *entry.info.shape.num_elements(), crc);
+    if (!found) damaged(fmt::format("tensor {}: its variants are damaged", entry.info.name));
+    check_crc(entry, crc);
+    TensorData tensor;
+    tensor.dtype = DType::kVariant, tensor.shape = entry.info.shape, tensor.strings = *found;
+    return tensor;
+  }
   const std::size_t width = dtype_size(entry.info.dtype);
   if (width == 0) {
     throw_unimplemented(fmt::format("{}: tensor {} has dtype {}, which lockstep does not read", prefix_,

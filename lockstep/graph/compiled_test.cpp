@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -441,6 +442,36 @@ TEST(CompiledPlan, LeavesWrongIndicesToThePlainOperations) {
     expect_close((*results)[0], plan.run({Tensor::from_vector(good)}, context)[0]);
     EXPECT_FALSE(compiled.run(plan, {Tensor::from_vector(wrong)}, context));
   }
+}
+
+// Axes and places outside of the tensor, or an axis named twice, are for the plain operations, too.
+TEST(CompiledPlan, LeavesWrongAxesToThePlainOperations) {
+  using Numbers = std::vector<std::int32_t>;
+  const auto compiles = [](const Numbers& first, const Numbers& second) {
+    Network g;
+    g.input();
+    g.integers("first", first);
+    if (second.empty()) {
+      g("y", "ReverseV2", {"x", "first"}, {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}});
+    } else {
+      g.integers("second", second);
+      g("y", "Slice", {"x", "first", "second"}, {{"T", DType::kFloat32}, {"Index", DType::kInt32}});
+    }
+    g.finish();
+    const Plan plan(g.graph, *g.library, {g.graph.parse_output("x")}, {g.graph.parse_output("y")}, {}, "test");
+    RunBudget budget(RunLimits::none(), 0);
+    RunContext context{*g.resources, *g.library, budget};
+    CompiledPlan compiled;
+    return compiled.run(plan, {numbers({2, 4}, 1)}, context).has_value();
+  };
+  EXPECT_TRUE(compiles({0, -1}, {}));
+  EXPECT_TRUE(compiles({1, 0}, {1, 4}));
+  const std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
+  for (const Numbers& axes : {Numbers{lowest}, Numbers{2}, Numbers{-3}, Numbers{0, 0}, Numbers{1, -1}})
+    EXPECT_FALSE(compiles(axes, {}));
+  const std::pair<Numbers, Numbers> slices[] = {{{0, 0}, {3, 4}},  {{1, 0}, {2, 4}},      {{0, 3}, {2, 2}},
+                                                {{-1, 0}, {1, 1}}, {{lowest, 0}, {1, 1}}, {{5, 0}, {1, 1}}};
+  for (const auto& [begin, size] : slices) EXPECT_FALSE(compiles(begin, size));
 }
 
 TEST(CompiledPlan, KeepsNotANumber) {

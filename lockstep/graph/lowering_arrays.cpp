@@ -350,8 +350,9 @@ LoweredTensors reverse(Lowering& lowering, const Step& step, Inputs inputs, Inpu
   inference::Move move{x.value, x.dims, strides, strides};
   for (std::int64_t axis : axes) {
     axis += axis < 0 ? static_cast<std::int64_t>(x.dims.size()) : 0;
-    lowering.require_by_rows(axis != x.row_axis);
     const auto at = static_cast<std::size_t>(axis);
+    lowering.require(at < x.dims.size() && move.from[at] >= 0);  // an axis of the tensor, named once
+    lowering.require_by_rows(axis != x.row_axis);
     move.from_offset += (x.dims[at] - 1) * strides[at];
     move.from[at] = -strides[at];
   }
@@ -455,7 +456,12 @@ LoweredTensors slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs
   }
   inference::Move move{};
   move.from = strides_of(inputs[0].dims);
-  for (std::size_t i = 0; i < begin.size(); ++i) move.from_offset += begin[i] * move.from[i];
+  const Dims &dims = inputs[0].dims, &sizes = like[0].dims;
+  lowering.require(begin.size() == dims.size() && sizes.size() == dims.size());
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    lowering.require(begin[i] >= 0 && begin[i] <= dims[i] && sizes[i] <= dims[i] - begin[i]);
+    move.from_offset += begin[i] * move.from[i];
+  }
   return {part_of(lowering, step, inputs, like[0], std::move(move))};
 }
 

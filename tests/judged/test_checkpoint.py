@@ -398,6 +398,21 @@ def test_managers_take_turns(tmp_path):
     assert not (tmp_path / "ckpt-1.index").exists()
 
 
+def test_states_of_iterators_on_the_command_line(tmp_path):
+    iterator = iter(tf.data.Dataset.range(20).shuffle(5, seed=1).batch(2))
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator, step=tf.Variable(3)).write(str(tmp_path / "ckpt"))
+    assert "whole" in tool.ok("verify", path)
+    assert "iterator/.ATTRIBUTES/ITERATOR_STATE" in tool.ok("inspect", path)
+    assert "ITERATOR_STATE" in tool.ok("convert", path, tmp_path / "w.safetensors").splitlines()[1]
+    assert "no difference" in tool.ok("diff", path, path)
+    data = pathlib.Path(path + ".data-00000-of-00001")
+    whole = data.read_bytes()
+    for at in range(0, len(whole), 7):
+        data.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1:])
+        tool.refused("verify", path, code=3)
+
+
 def test_a_damaged_checkpoint_is_passed_over(tmp_path):
     probe("manage", tmp_path, 3, 3)
     data = tmp_path / "ckpt-3.data-00000-of-00001"
