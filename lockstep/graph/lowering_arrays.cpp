@@ -436,8 +436,9 @@ LoweredTensors strided_slice(Lowering& lowering, const Step& step, Inputs inputs
   } else if (lowering.by_rows()) {
     const Dims begin = lowering.integers(inputs[1]), strides = lowering.integers(inputs[3]);
     const auto bit = [&](const char* name) { return (step.attr<std::int64_t>(name) & 1) != 0; };
-    // An end that is the same for all batches leaves rows out.
-    const bool to_end = bit("end_mask") || inputs[2].other.defined();
+    // An end that is the same for all batches leaves rows out, and so does one before the last row.
+    const bool whole = !part.dims.empty() && part.dims[0] == inputs[0].dims[0];
+    const bool to_end = bit("end_mask") || (inputs[2].other.defined() && whole);
     const bool all = bit("ellipsis_mask") || ((bit("begin_mask") || begin.at(0) == 0) && strides.at(0) == 1 && to_end);
     lowering.require_by_rows(inputs[0].row_axis == 0 && !inputs[0].is_constant() && all && !bit("shrink_axis_mask") &&
                              !bit("new_axis_mask"));
@@ -452,7 +453,8 @@ LoweredTensors slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs
   const Dims begin = lowering.integers(inputs[1]);
   if (lowering.by_rows()) {
     const bool to_end = inputs[2].other.defined() || lowering.integers(inputs[2]).at(0) == -1;
-    lowering.require_by_rows(!inputs[0].is_constant() && begin.at(0) == 0 && to_end);
+    lowering.require_by_rows(!inputs[0].is_constant() && begin.at(0) == 0 && to_end &&
+                             like[0].dims.at(0) == inputs[0].dims.at(0));
   }
   inference::Move move{};
   move.from = strides_of(inputs[0].dims);

@@ -138,6 +138,7 @@ ROWS = {
     "any": lambda x, n: x * tf.cast(tf.reduce_any(tf.range(n) > 4), tf.float32), "size": lambda x, n: x * tf.cast(tf.size(x) > 20, tf.float32),
     "masked": lambda x, n: x * tf.cast(tf.sequence_mask(3, n), tf.float32)[:, None], "eye": lambda x, n: x + tf.reduce_sum(tf.eye(n, 5), 1, keepdims=True),
     "count": lambda x, n: tf.reshape(x * tf.cast(tf.fill([n, 1], 2) > 1, tf.float32), [n, -1]), "relu": lambda x, n: x + tf.nn.relu(tf.cast(n, tf.float32) - 3.),
+    "half": lambda x, n: tf.repeat(x, 2, 0)[:n], "begin": lambda x, n: tf.slice(tf.reshape(tf.stack([x, -x], 1), [-1, 5]), [0, 0], [n, 5]),
     "steps": lambda x, n: tf.while_loop(lambda i, y: i < tf.minimum(n, 5), lambda i, y: (i + 1, y + 1.), [0, x])[1]}
 
 
