@@ -14,7 +14,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/files_internal.h"
 #include "lockstep/ops/functions.h"
-#include "lockstep/ops/image_functions.h"
 
 namespace lockstep::data::experimental {
 namespace {
@@ -33,9 +32,7 @@ struct Columns {
   std::vector<std::int64_t> selected;  // empty: all
 
   Tensors decode(const Tensor& records) const {
-    Tensors record_defaults;
-    for (const CsvDefault& each : defaults) record_defaults.push_back(each.value());
-    return io::decode_csv(records, record_defaults,
+    return io::decode_csv(records, defaults,
                           {.field_delim = field_delim,
                            .use_quote_delim = use_quote_delim,
                            .na_value = na_value,
@@ -228,10 +225,6 @@ class Table {
 };
 
 }  // namespace
-
-CsvDefault::CsvDefault(DType required)
-    : value_(required == DType::kString ? Tensor::strings({}, Shape({0})) : ops::zeros(Shape({0}), required)) {}
-CsvDefault::CsvDefault(std::string value) : value_(Tensor::strings({std::move(value)}, Shape())) {}
 
 CsvDataset::CsvDataset(const std::vector<std::string>& filenames, const std::vector<CsvDefault>& record_defaults,
                        const CsvDatasetOptions& options)

@@ -1,7 +1,6 @@
 // tf.data.experimental: rows of CSV files.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -9,27 +8,12 @@
 #include <vector>
 
 #include "lockstep/data/dataset.h"
+#include "lockstep/ops/csv_functions.h"
 #include "lockstep/tensor/optional_list.h"
 
 namespace lockstep::data::experimental {
 
-// What a column has where its field is empty, 0.0 or "NA"; or its dtype, where each row must have a value.
-class CsvDefault {
- public:
-  CsvDefault(DType required);
-  CsvDefault(Tensor value) : value_(std::move(value)) {}  // of one element, or of none: required
-  CsvDefault(const char* value) : CsvDefault(std::string(value)) {}
-  CsvDefault(std::string value);
-  // float32 of a fraction and int32 of an integer, as TensorFlow converts Python's numbers.
-  template <std::floating_point T>
-  CsvDefault(T value) : CsvDefault(Tensor(Tensor::scalar(static_cast<float>(value)))) {}
-  template <std::integral T>
-  CsvDefault(T value) : CsvDefault(Tensor(Tensor::scalar(static_cast<std::int32_t>(value)))) {}
-  const Tensor& value() const { return value_; }  // of shape (), or (0,)
-
- private:
-  Tensor value_;
-};
+using io::CsvDefault;
 
 struct CsvDatasetOptions {
   std::string compression_type = "";  // "GZIP" or "ZLIB"

@@ -114,16 +114,24 @@ class Dataset {
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string>
   static Dataset from_tensor_slices(const std::vector<T>& values) { return from_tensor_slices(vector_of(values)); }
+  // Also of vectors of vectors, and nested: from_tensor_slices({{targets, contexts}, labels}), ({{{"x", x}, {"y", y}},
+  // z}).
   struct Vector {
     template <typename T>
     requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string> Vector(const std::vector<T>& values)
-        : tensor(vector_of(values)) {}
-    Tensor tensor;
+        : element(vector_of(values)) {}
+    template <typename T>
+    requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string> Vector(const std::vector<std::vector<T>>& rows)
+        : element(Tensor(rows)) {}
+    Vector(std::initializer_list<Vector> parts);
+    Vector(std::initializer_list<std::pair<std::string_view, Vector>> entries);
+    Element element;
   };
   static Dataset from_tensor_slices(std::initializer_list<Vector> parts) {
-    Element::List items;
-    for (const Vector& part : parts) items.emplace_back(part.tensor);
-    return from_tensor_slices(Element::list(std::move(items)));
+    return from_tensor_slices(Vector(parts).element);
+  }
+  static Dataset from_tensor_slices(std::initializer_list<std::pair<std::string_view, Vector>> entries) {
+    return from_tensor_slices(Vector(entries).element);
   }
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
   static Dataset range(std::int64_t stop) { return range(0, stop, 1); }

@@ -206,6 +206,17 @@ Dataset Dataset::from_tensors(const Element& element) {
   return Dataset(elements_node(std::vector<Element>(1, element)));
 }
 
+Dataset::Vector::Vector(std::initializer_list<Vector> parts) {
+  Element::List items;
+  for (const Vector& part : parts) items.push_back(part.element);
+  element = Element::list(std::move(items));
+}
+Dataset::Vector::Vector(std::initializer_list<std::pair<std::string_view, Vector>> entries) {
+  Element::Dict items;
+  for (const auto& [name, value] : entries) items.emplace_back(name, value.element);
+  element = Element::dict(std::move(items));
+}
+
 Dataset Dataset::from_tensor_slices(const Element& tensors) {
   if (tensors.num_leaves() == 0) throw_invalid_argument("from_tensor_slices requires at least one tensor");
   if (auto rows = ragged_rows(tensors)) return Dataset(elements_node(std::move(*rows)));

@@ -367,14 +367,5 @@ Tensor parse_tensor(const Tensor& serialized, DTypeLike out_type) {
 Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type) {
   return ops::call1("DecodeRaw", {input_bytes}, {{"out_type", out_type}});
 }
-Tensors decode_csv(const Tensor& records, const Tensors& record_defaults, const CsvKeywords& keywords) {
-  Tensors inputs = {records};
-  for (const Tensor& each : record_defaults) inputs.push_back(ops::reshape(each, {-1}));
-  return ops::call("DecodeCSV", inputs,
-                   {{"field_delim", std::string(keywords.field_delim)},
-                    {"use_quote_delim", keywords.use_quote_delim},
-                    {"na_value", std::string(keywords.na_value)},
-                    {"select_cols", keywords.select_cols}});
-}
 
 }  // namespace lockstep::io

@@ -208,14 +208,4 @@ inline Tensor parse_tensor(const Tensor& serialized, const OutTypeKeywords& o) {
 }
 // Numbers from the bytes of strings.
 Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type);
-struct CsvKeywords {
-  FieldNamesOnly names_only = {};
-  std::string_view field_delim = ",";
-  bool use_quote_delim = true;
-  std::string_view na_value = "";
-  std::vector<std::int64_t> select_cols = {};  // ascending; default: all
-};
-// The columns of records. The defaults, of one element or, where a value is required, of none, have their dtypes.
-Tensors decode_csv(const Tensor& records, const Tensors& record_defaults, const CsvKeywords& keywords = {});
-
 }  // namespace lockstep::io

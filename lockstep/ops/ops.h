@@ -5,6 +5,7 @@
 #include "lockstep/ops/complex_functions.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/control_flow.h"
+#include "lockstep/ops/csv_functions.h"
 #include "lockstep/ops/custom_gradient.h"
 #include "lockstep/ops/debugging.h"
 #include "lockstep/ops/function.h"

@@ -170,4 +170,47 @@ TEST(TutorialLines, KeywordsOfNeuralNetworkFunctions) {
   expect_near(numbers(ls::nn::leaky_relu(ls::constant({-1.0, 2.0}), {.alpha = 0.3})), {-0.3, 2});
 }
 
+TEST(TutorialLines, SlicesOfNestedVectors) {
+  const std::vector<std::int64_t> targets = {1, 2};
+  const std::vector<std::vector<std::int64_t>> contexts = {{1, 2, 3}, {4, 5, 6}}, labels = {{1, 0, 0}, {0, 1, 0}};
+  for (const auto& [pair, label] : ls::data::Dataset::from_tensor_slices({{targets, contexts}, labels}).skip(1)) {
+    const auto [target, context] = pair.parts<2>();
+    EXPECT_EQ(numbers(target), (Numbers{2}));
+    EXPECT_EQ(numbers(context), (Numbers{4, 5, 6}));
+    EXPECT_EQ(numbers(label), (Numbers{0, 1, 0}));
+  }
+  const auto named = ls::data::Dataset::from_tensor_slices({{{"x", targets}, {"y", contexts}}, labels});
+  for (const auto& [features, label] : named.take(1)) EXPECT_EQ(numbers(features["y"]), (Numbers{1, 2, 3}));
+}
+
+class HalfOfTargets : public keras::losses::Loss {
+ public:
+  Tensor call(const Tensor& y_true, const Tensor& y_pred) const override {
+    return ls::ops::square(y_true * 0.5 - y_pred);
+  }
+};
+
+TEST(TutorialLines, LossesGetTargetsAsFloats) {
+  EXPECT_NEAR(float(HalfOfTargets()(ls::constant({{1}, {2}}), ls::constant({{0.25}, {1.5}}))), 0.15625, 1e-6);
+  keras::Sequential model({layers::Input({1}), layers::Dense(1, {.kernel_initializer = "ones"})});
+  model.compile(
+      {.loss = [](const Tensor& y, const Tensor& p) { return ls::ops::reduce_mean(ls::ops::square(y - p)); }});
+  const auto x = ls::constant({{1.0}, {3.0}});
+  EXPECT_NEAR(double(model.evaluate(x, ls::constant({{0.5}, {1.0}}, ls::float64), {.verbose = 0})), 2.125, 1e-6);
+  EXPECT_NEAR(double(model.evaluate(x, ls::constant({{0}, {1}}), {.verbose = 0})), 2.5, 1e-6);
+}
+
+TEST(TutorialLines, BinaryAccuracyOfLogits) {
+  const auto metric = keras::metrics::BinaryAccuracy({.threshold = 0.0});
+  metric.update_state(ls::constant({1.0, 0.0, 1.0, 0.0}), ls::constant({0.2, -3.0, -0.1, 0.4}));
+  EXPECT_EQ(float(metric.result()), 0.5f);
+}
+
+TEST(TutorialLines, DefaultsOfCsvColumnsAreValues) {
+  const auto columns = ls::io::decode_csv(ls::constant({"1.5,a,3", ",,4"}), {.record_defaults = {0.5, "none", 0}});
+  expect_near(numbers(columns[0]), {1.5, 0.5});
+  EXPECT_EQ(columns[1].to_vector<std::string>(), (std::vector<std::string>{"a", "none"}));
+  EXPECT_EQ(columns[2].dtype(), ls::int32);
+}
+
 }  // namespace modules_and_signatures

@@ -78,11 +78,14 @@ Tensor Loss::valid_mask(const Tensor&, const Tensor&, const Tensor&) const { ret
 
 Reduced Loss::reduce(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                      const Tensor& mask) const {
+  // As Keras does, the targets too, integers included.
   const Tensor prediction = to_float32(y_pred);
-  Tensor values = call(y_true, prediction);
+  const bool numeric = y_true.defined() && y_true.dtype() != DType::kString;
+  const Tensor target = numeric ? to_float32(y_true) : y_true;
+  Tensor values = call(target, prediction);
   const DType dtype = values.dtype();
   Tensor counted = mask.defined() ? ops::cast(mask, dtype) : Tensor();
-  const Tensor valid = valid_mask(y_true, prediction, values);
+  const Tensor valid = valid_mask(target, prediction, values);
   if (valid.defined()) counted = weight_and_mask(ops::cast(valid, dtype), counted);
 
   Tensor weight = sample_weight.defined() ? ops::cast(sample_weight, dtype) : Tensor();

@@ -129,9 +129,6 @@ MeanOf::Function find_accuracy_function(std::string_view name) {
 MetricPtr Accuracy(MetricOptions o) { return make("Accuracy", or_else(o.name, "accuracy"), o.dtype, accuracy); }
 
 MetricPtr BinaryAccuracy(BinaryAccuracyOptions o) {
-  if (!(o.threshold > 0 && o.threshold < 1)) {
-    throw_invalid_argument(fmt::format("BinaryAccuracy: the threshold is {}, expected between 0 and 1", o.threshold));
-  }
   const auto function = [threshold = static_cast<float>(o.threshold)](const Tensor& y, const Tensor& p) {
     return binary_accuracy(y, p, threshold);
   };
