@@ -51,8 +51,8 @@ class Loss {
   virtual Tensor call(const Tensor& y_true, const Tensor& y_pred) const = 0;
 
   // Values × sample_weight × mask, reduced. sample_weight may have one trailing axis more or less than the
-  // values. mask is the mask of y_pred. Differentiable with respect to y_pred; y_true takes
-  // its dtype. Throws InvalidArgument for shapes that do not fit.
+  // values. mask is the mask of y_pred. call() gets y_true and y_pred as float32. Differentiable with respect to
+  // y_pred. Throws InvalidArgument for shapes that do not fit.
   // Inside a strategy's scope or run() a mean is divided by num_replicas_in_sync, as in Keras 3: the sum of the
   // replicas' losses is the loss of the global batch. reduce() does not do that.
   Tensor operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},
