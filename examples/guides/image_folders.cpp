@@ -46,12 +46,18 @@ void image_folders(const std::string& folder) {
     }
   }
 
-  const auto train_ds = ls::utils::image_dataset_from_directory(
-      folder + "/shapes",
-      {.batch_size = 6, .image_size = {16, 16}, .seed = 1337, .validation_split = 0.25, .subset = "training"});
-  const auto val_ds = ls::utils::image_dataset_from_directory(
-      folder + "/shapes",
-      {.batch_size = 6, .image_size = {16, 16}, .seed = 1337, .validation_split = 0.25, .subset = "validation"});
+  const auto train_ds = ls::utils::image_dataset_from_directory(folder + "/shapes", {.batch_size = 6,
+                                                                                     .image_size = {16, 16},
+                                                                                     .seed = 1337,
+                                                                                     .validation_split = 0.25,
+                                                                                     .subset = "training",
+                                                                                     .verbose = false});
+  const auto val_ds = ls::utils::image_dataset_from_directory(folder + "/shapes", {.batch_size = 6,
+                                                                                   .image_size = {16, 16},
+                                                                                   .seed = 1337,
+                                                                                   .validation_split = 0.25,
+                                                                                   .subset = "validation",
+                                                                                   .verbose = false});
   for (const std::string& name : train_ds.class_names) report("class " + name, static_cast<double>(name.size()));
   for (const auto& [images, labels] : train_ds.take(1)) {
     for (int i = 0; i < 6; ++i) {
@@ -65,14 +71,16 @@ void image_folders(const std::string& folder) {
                                                                                     .image_size = {8, 12},
                                                                                     .shuffle = false,
                                                                                     .interpolation = "nearest",
-                                                                                    .crop_to_aspect_ratio = true});
+                                                                                    .crop_to_aspect_ratio = true,
+                                                                                    .verbose = false});
   report("cropped", ops::reduce_mean(ops::cast(*cropped.begin(), ls::float32)));
   const auto padded = ls::utils::image_dataset_from_directory(folder + "/shapes", {.label_mode = "categorical",
                                                                                    .batch_size = 24,
                                                                                    .image_size = {20, 20},
                                                                                    .shuffle = false,
                                                                                    .interpolation = "bicubic",
-                                                                                   .pad_to_aspect_ratio = true});
+                                                                                   .pad_to_aspect_ratio = true,
+                                                                                   .verbose = false});
   const auto [images, labels] = *padded.begin();
   report("padded", ops::reduce_mean(images));
   report("categories", ops::reduce_sum(labels.index({ls::all, 1})));

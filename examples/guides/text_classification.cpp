@@ -38,9 +38,11 @@ void text_classification(const std::string& folder) {
 
   constexpr int batch_size = 4;
   const auto raw_train_ds = ls::utils::text_dataset_from_directory(
-      folder + "/train", {.batch_size = batch_size, .seed = 1337, .validation_split = 0.25, .subset = "training"});
+      folder + "/train",
+      {.batch_size = batch_size, .seed = 1337, .validation_split = 0.25, .subset = "training", .verbose = false});
   const auto raw_val_ds = ls::utils::text_dataset_from_directory(
-      folder + "/train", {.batch_size = batch_size, .seed = 1337, .validation_split = 0.25, .subset = "validation"});
+      folder + "/train",
+      {.batch_size = batch_size, .seed = 1337, .validation_split = 0.25, .subset = "validation", .verbose = false});
   report("batches", static_cast<double>(raw_train_ds.cardinality()));
   for (const auto& [text_batch, label_batch] : raw_train_ds.take(2)) {
     const ls::Tensor texts = text_batch, classes = label_batch;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iostream>
 #include <numeric>
 #include <utility>
 
@@ -117,6 +118,7 @@ DirectoryDataset dataset_from_directory(const std::string& directory, const Dire
       part.subset = subset;
       part.in_new_order_each_time = *part.subset == "training";
       both.subsets.push_back(dataset_from_directory(directory, part, read));
+      part.prints_total = false;
     }
     both.class_names = both.subsets[0].class_names;
     for (const DirectoryDataset& each : both.subsets)
@@ -140,6 +142,7 @@ DirectoryDataset dataset_from_directory(const std::string& directory, const Dire
     throw_invalid_argument(
         fmt::format("{}: label_mode 'binary' requires two classes, found {}", o.function, classes.size()));
   }
+  const std::size_t total = files.paths.size();
   if (o.shuffle) {
     std::vector<std::int64_t> order(files.paths.size());
     std::iota(order.begin(), order.end(), 0);
@@ -155,6 +158,12 @@ DirectoryDataset dataset_from_directory(const std::string& directory, const Dire
   if (files.paths.empty())
     throw_invalid_argument(
         fmt::format("{}: '{}' has no file *{}", o.function, directory, fmt::join(o.extensions, ", *")));
+  if (o.verbose) {
+    const std::string of_classes = with_labels ? fmt::format(" belonging to {} classes", classes.size()) : "";
+    if (o.prints_total) std::cout << fmt::format("Found {} files{}.\n", total, of_classes);
+    if (o.subset) std::cout << fmt::format("Using {} files for {}.\n", files.paths.size(), *o.subset);
+    std::cout << std::flush;
+  }
   DirectoryDataset result;
   result.class_names = std::move(classes);
   result.file_paths = files.paths;

@@ -23,7 +23,9 @@ struct DirectoryOptions {
   std::optional<double> validation_split;
   std::optional<std::string> subset;
   bool follow_links = false;
+  bool verbose = true;
   bool in_new_order_each_time = true;  // with shuffle
+  bool prints_total = true;            // with verbose
   bool pads_batches = false;           // elements of different shapes get zeros
 };
 template <typename Options>
@@ -38,7 +40,8 @@ DirectoryOptions directory_options(std::string function, std::vector<std::string
           o.seed,
           o.validation_split,
           o.subset,
-          o.follow_links};
+          o.follow_links,
+          o.verbose};
 }
 
 // The files with these extensions, in Keras's order, each read by `read` for each iteration.

@@ -60,10 +60,16 @@ inline Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
 // An image as numbers of a dtype; (height, width) gets an axis of one channel. Throws InvalidArgument for other ranks.
 Tensor img_to_array(const Tensor& img, DType dtype = DType::kFloat32);
 
+// Height and width, or none: {224, 224}.
+class OptionalImageSize : public std::optional<std::pair<std::int64_t, std::int64_t>> {
+ public:
+  using optional::optional;
+  OptionalImageSize(std::int64_t height, std::int64_t width) : optional(std::pair(height, width)) {}
+};
 struct LoadImageOptions {
   FieldNamesOnly names_only = {};
-  std::string color_mode = "rgb";                                                   // or "rgba", "grayscale"
-  std::optional<std::pair<std::int64_t, std::int64_t>> target_size = std::nullopt;  // height, width
+  std::string color_mode = "rgb";  // or "rgba", "grayscale"
+  OptionalImageSize target_size = std::nullopt;
   std::string interpolation = "nearest";  // "bilinear", "bicubic", "hamming", "box", "lanczos"
   bool keep_aspect_ratio = false;         // the centre of images of another aspect ratio; else they are distorted
 };
@@ -153,6 +159,7 @@ struct TextDatasetOptions {
   std::optional<double> validation_split = std::nullopt;
   std::optional<std::string> subset = std::nullopt;  // with validation_split: "training", "validation" or "both"
   bool follow_links = false;
+  bool verbose = true;  // prints how many files there are
 };
 // The files *.txt of a folder that has a folder for each class: elements (texts, labels), or texts without labels. In
 // Keras's order for the same seed. Throws InvalidArgument for a folder without such files, and for options that do not
@@ -174,6 +181,7 @@ struct ImageDatasetOptions {
   bool follow_links = false;
   bool crop_to_aspect_ratio = false;  // the centre of images of another aspect ratio; else they are distorted
   bool pad_to_aspect_ratio = false;   // black around them
+  bool verbose = true;                // prints how many files there are
 };
 // The images (JPEG, PNG, BMP, GIF) of a folder that has a folder for each class: elements (images, labels), or images
 // without labels; images are float32 (of "nearest" uint8), 0 … 255, (height, width, channels). In Keras's order for the
@@ -193,6 +201,7 @@ struct AudioDatasetOptions {
   std::optional<double> validation_split = std::nullopt;
   std::optional<std::string> subset = std::nullopt;  // with validation_split: "training", "validation" or "both"
   bool follow_links = false;
+  bool verbose = true;  // prints how many files there are
 };
 // The sounds (*.wav, 16 bits) of a folder that has a folder for each class: elements (sounds, labels), or sounds
 // without labels; sounds are float32, -1 … 1, (samples, channels). In Keras's order for the same seed. Throws as

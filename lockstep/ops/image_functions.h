@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -177,6 +178,10 @@ namespace lockstep::io {
 Tensor read_file(const Tensor& filename);  // a string
 Tensor read_file(std::string_view filename);
 void write_file(std::string_view filename, const Tensor& contents);
+template <std::convertible_to<std::string> Text>
+void write_file(std::string_view filename, const Text& contents) {
+  write_file(filename, Tensor::strings({std::string(contents)}, {}));
+}
 
 struct DecodeKeywords {
   FieldNamesOnly names_only = {};

@@ -190,6 +190,25 @@ class HalfOfTargets : public keras::losses::Loss {
   }
 };
 
+TEST(TutorialLines, SlicesOfKerasTensorsAreWritten) {
+  const auto x = keras::Input({4, 5});
+  keras::Model model(x,
+                     {x.index({ls::all, {ls::None, ls::None, -1}, ls::newaxis, 2}), x.index({ls::ellipsis, {1, 3}})});
+  const auto nodes = model.get_config()["layers"];
+  EXPECT_EQ(nodes[1]["class_name"], "GetItem");
+  const ls::Json all = {{"class_name", "__slice__"},
+                        {"config", {{"start", nullptr}, {"stop", nullptr}, {"step", nullptr}}}};
+  EXPECT_EQ(nodes[1]["inbound_nodes"][0]["args"][1][0], all);
+  EXPECT_EQ(nodes[1]["inbound_nodes"][0]["args"][1][1]["config"]["step"], -1);
+  const std::string file = testing::TempDir() + "/slices.keras";
+  model.save(file);
+  const auto found = keras::models::load_model(file).predict(waves({2, 4, 5}, 0.3), {.verbose = 0});
+  const auto expected = model.predict(waves({2, 4, 5}, 0.3), {.verbose = 0});
+  EXPECT_EQ(numbers(found[0]), numbers(expected[0]));
+  EXPECT_EQ(ls::Tensor(found[0]).shape(), (ls::Shape{2, 4, 1}));
+  EXPECT_EQ(numbers(found[1]), numbers(expected[1]));
+}
+
 TEST(TutorialLines, LossesGetTargetsAsFloats) {
   EXPECT_NEAR(float(HalfOfTargets()(ls::constant({{1}, {2}}), ls::constant({{0.25}, {1.5}}))), 0.15625, 1e-6);
   keras::Sequential model({layers::Input({1}), layers::Dense(1, {.kernel_initializer = "ones"})});

@@ -124,6 +124,35 @@ std::optional<std::pair<const TensorOpClass*, Json>> keras_operation(const ops::
   return std::nullopt;
 }
 
+// The key of x[key], as Keras writes it, of places that are known.
+std::optional<Argument> slice_key(std::span<const Tensor> inputs, const ops::Attrs& attrs) {
+  std::vector<std::int64_t> begin, end, strides;
+  for (auto [values, input] : {std::pair{&begin, 1}, {&end, 2}, {&strides, 3}}) {
+    const auto known = constant_value(inputs[static_cast<std::size_t>(input)]);
+    if (!known) return std::nullopt;
+    *values = ops::cast(*known, DType::kInt64).to_vector<std::int64_t>();
+  }
+  const auto masked = [&attrs](const char* mask, std::size_t i) {
+    return (std::get<std::int64_t>(*attrs.find(mask)) >> i & 1) != 0;
+  };
+  Argument::List key;
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    if (masked("ellipsis_mask", i)) {
+      key.push_back(ArgValue(Json{{"class_name", "__ellipsis__"}, {"config", Json::object()}}));
+    } else if (masked("new_axis_mask", i)) {
+      key.push_back(ArgValue(Json(nullptr)));
+    } else if (masked("shrink_axis_mask", i)) {
+      key.push_back(ArgValue(Json(begin[i])));
+    } else {
+      const Json bounds = {{"start", masked("begin_mask", i) ? Json(nullptr) : Json(begin[i])},
+                           {"stop", masked("end_mask", i) ? Json(nullptr) : Json(end[i])},
+                           {"step", strides[i] == 1 ? Json(nullptr) : Json(strides[i])}};
+      key.push_back(ArgValue(Json{{"class_name", "__slice__"}, {"config", bounds}}));
+    }
+  }
+  return Argument::list(std::move(key));
+}
+
 class KerasRecorder : public ops::Recorder {
  public:
   Tensors record(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs) override {
@@ -137,6 +166,13 @@ class KerasRecorder : public ops::Recorder {
     if (const auto known = keras_operation(op, inputs, attrs); known && known->first) {
       arguments.args.push_back(ArgValue(inputs[0]));
       return (*std::make_shared<TensorOp>(*known->first, known->second))(std::move(arguments)).flatten();
+    }
+    if (op.signature->name == "StridedSlice") {
+      if (auto key = slice_key(inputs, attrs)) {
+        arguments.args = {ArgValue(inputs[0]), *std::move(key)};
+        return (*std::make_shared<TensorOp>(*find_tensor_op("GetItem"), Json::object()))(std::move(arguments))
+            .flatten();
+      }
     }
     for (const Tensor& input : inputs) {
       if (input.dtype() == DType::kResource) {
