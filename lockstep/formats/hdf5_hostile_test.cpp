@@ -226,6 +226,14 @@ TEST(HostileHdf5, ChunksThatShareTheirBytes) {
   expect_damaged(file.finish(many_links(1, shared)));
 }
 
+TEST(HostileHdf5, TwoLayouts) {
+  Builder file;
+  const auto values = file.add(std::string(1024, '\1'));
+  const std::string layout = chunked(file.add(chunk_tree({{0, values}}, 1024)), 1024);
+  const auto twice = file.add(dataset({1024}, layout, message(8, layout)));
+  expect_damaged(file.finish(many_links(1, twice)));
+}
+
 TEST(HostileHdf5, AChunkThatIsStoredTwice) {
   Builder file;
   const auto values = file.add(std::string(1024, '\1'));

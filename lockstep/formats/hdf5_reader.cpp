@@ -267,18 +267,18 @@ class Hdf5File::Parser {
   void parse_dataset(const std::vector<Message>& messages, Hdf5Node& node) {
     node.kind = Hdf5Node::Kind::kDataset;
     Storage storage;
-    bool typed = false;
-    bool spaced = false;
+    // A second one would be read into the first.
+    const auto count = [&messages](int type) {
+      return std::count_if(messages.begin(), messages.end(), [type](const Message& each) { return each.type == type; });
+    };
+    for (const auto& [type, what] :
+         {std::pair{0x01, "shapes"}, {0x03, "datatypes"}, {0x08, "layouts"}, {0x0b, "filter pipelines"}}) {
+      if (count(type) > 1) image_.damaged(0, fmt::format("dataset \"{}\" has two {}", node.name, what));
+    }
     for (const Message& message : messages) {
       switch (message.type) {
-        case 0x01:
-          storage.space = hdf5::parse_dataspace(image_, headers_.shared_body(message));
-          spaced = true;
-          break;
-        case 0x03:
-          storage.type = hdf5::parse_datatype(image_, headers_.shared_body(message));
-          typed = true;
-          break;
+        case 0x01: storage.space = hdf5::parse_dataspace(image_, headers_.shared_body(message)); break;
+        case 0x03: storage.type = hdf5::parse_datatype(image_, headers_.shared_body(message)); break;
         case 0x05: storage.fill_is_zero = hdf5::fill_is_zero(image_, headers_.shared_body(message)); break;
         case 0x07:
           node.unreadable_reason = "its values are in another file";
@@ -288,9 +288,7 @@ class Hdf5File::Parser {
         default: break;
       }
     }
-    const bool stored =
-        std::any_of(messages.begin(), messages.end(), [](const Message& message) { return message.type == 0x08; });
-    if (!typed || !spaced || !stored)
+    if (count(0x01) == 0 || count(0x03) == 0 || count(0x08) == 0)
       image_.damaged(0, fmt::format("dataset \"{}\" has no datatype, shape or layout", node.name));
     for (const Message& message : messages) {
       if (message.type != 0x08) continue;
