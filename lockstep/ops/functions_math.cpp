@@ -164,10 +164,29 @@ Tensor add_n(const Tensors& values) {
   return call1("AddN", values);
 }
 
-Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
-Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
-Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
-Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+namespace {
+
+// A number that meets a tensor of another dtype takes it, but for a fraction that meets integers.
+Tensor like_operand(const Tensor& number, const Tensor& other) {
+  if (!number.is_number() || other.is_number() || number.dtype() == other.dtype()) return number;
+  const bool fits = number.dtype() == DType::kBool ? false
+                    : is_integer(number.dtype())   ? is_integer(other.dtype()) || is_floating(other.dtype())
+                                                   : is_floating(other.dtype());
+  return fits || is_complex(other.dtype()) ? cast(number, other.dtype()) : number;
+}
+
+}  // namespace
+
+#define LOCKSTEP_OPERATOR(symbol, function)                  \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { \
+    if (a.dtype() == b.dtype()) return function(a, b);       \
+    return function(like_operand(a, b), like_operand(b, a)); \
+  }
+LOCKSTEP_OPERATOR(+, add)
+LOCKSTEP_OPERATOR(-, sub)
+LOCKSTEP_OPERATOR(*, mul)
+LOCKSTEP_OPERATOR(/, div)
+#undef LOCKSTEP_OPERATOR
 Tensor operator+(const Tensor& a, Number b) { return add(a, number_like(a, b)); }
 Tensor operator-(const Tensor& a, Number b) { return sub(a, number_like(a, b)); }
 Tensor operator*(const Tensor& a, Number b) { return mul(a, number_like(a, b)); }

@@ -189,13 +189,19 @@ void Tensor::throw_uneven_lists(std::int64_t first, std::size_t other, std::size
 
 Tensor Tensor::of_number(const Values& number) {
   const Number& value = number.number_;
-  switch (number.kind_) {
-    case Values::Kind::kBool: return scalar(value.integer() != 0);
-    case Values::Kind::kInt: return scalar(static_cast<std::int32_t>(value.integer()));
-    case Values::Kind::kLong: return scalar(value.integer());
-    default: return scalar(value.value(), DType::kFloat32);
-  }
+  const auto as_tensor = [&] {
+    switch (number.kind_) {
+      case Values::Kind::kBool: return scalar(value.integer() != 0);
+      case Values::Kind::kInt: return scalar(static_cast<std::int32_t>(value.integer()));
+      case Values::Kind::kLong: return scalar(value.integer());
+      default: return scalar(value.value(), DType::kFloat32);
+    }
+  };
+  TensorImpl impl = *as_tensor().impl();
+  impl.is_number = true;
+  return Tensor(std::make_shared<const TensorImpl>(std::move(impl)));
 }
+bool Tensor::is_number() const { return impl_ && impl_->is_number; }
 
 template <typename T>
 Tensor Tensor::scalar(T value) {

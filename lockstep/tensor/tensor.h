@@ -113,7 +113,8 @@ class Tensor {
  public:
   Tensor() = default;  // undefined: "no tensor", e.g. an absent mask
   Tensor(std::nullopt_t) {}
-  // tf.constant of a number: float32 of a fraction, int32 (int64 of a 64-bit integer), bool. `Tensor loss = 0.0;`
+  // A number: float32 of a fraction, int32 (int64 of a 64-bit integer), bool. As in Python it takes the dtype of a
+  // tensor that it is added to, subtracted from, ...: `Tensor loss = 0; loss += x;`
   template <typename T>
   requires std::is_arithmetic_v<T> Tensor(T number) : Tensor(of_number(number)) {}
   Tensor(const Tensor&) = default;
@@ -164,7 +165,8 @@ class Tensor {
 
   bool defined() const { return impl_ != nullptr; }
   bool is_symbolic() const;
-  bool is_value() const;  // dense or strings
+  bool is_value() const;   // dense or strings
+  bool is_number() const;  // made of a C++ number, by the constructor above
   DType dtype() const;
   const Shape& shape() const&;  // fully known unless symbolic
   Shape shape() && { return std::as_const(*this).shape(); }

@@ -190,6 +190,20 @@ class HalfOfTargets : public keras::losses::Loss {
   }
 };
 
+TEST(TutorialLines, NumbersTakeTheDtypeOfTensors) {
+  Tensor loss = 0;
+  for (const auto& x : {ls::constant(1.5), ls::constant(2.0)}) loss += x;
+  EXPECT_EQ(loss.dtype(), ls::float32);
+  EXPECT_EQ(float(loss), 3.5f);
+  Tensor sum = 0.0;
+  sum += ls::constant(2.5, ls::float64);
+  EXPECT_EQ(sum.dtype(), ls::float64);
+  EXPECT_EQ((Tensor(2) * ls::constant(3.0, ls::bfloat16)).dtype(), ls::bfloat16);
+  EXPECT_EQ((Tensor(7) - ls::constant(3, ls::int64)).dtype(), ls::int64);
+  EXPECT_NE(error_of([] { Tensor(0.5) + ls::constant(3); }), "no error");        // as tf.constant(3) + 0.5
+  EXPECT_NE(error_of([] { ls::constant(0) + ls::constant(1.5); }), "no error");  // constants have their dtype
+}
+
 TEST(TutorialLines, SlicesOfKerasTensorsAreWritten) {
   const auto x = keras::Input({4, 5});
   keras::Model model(x,
