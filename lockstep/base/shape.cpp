@@ -1,8 +1,7 @@
 #include "lockstep/base/shape.h"
 
-#include <algorithm>
-
 #include "lockstep/base/error.h"
+#include "lockstep/base/list.h"
 
 namespace lockstep {
 
@@ -51,9 +50,7 @@ void Shape::throw_other_rank(std::size_t expected) const {
 
 Shape Shape::operator[](const Axes& axes) const {
   if (!known_rank_) throw_no_axis(axes.begin.value_or(0));
-  const auto place = [this](int axis) { return std::clamp(axis < 0 ? axis + rank() : axis, 0, rank()); };
-  const int begin = place(axes.begin.value_or(0)), end = place(axes.end.value_or(rank()));
-  return begin < end ? Shape(std::vector<std::int64_t>(dims_.begin() + begin, dims_.begin() + end)) : Shape();
+  return Shape(List<std::int64_t>(dims_)[List<std::int64_t>::Range{axes.begin, axes.end}]);
 }
 
 std::int64_t prod(const Shape& shape) {

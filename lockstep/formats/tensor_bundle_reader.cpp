@@ -309,11 +309,11 @@ TensorData BundleReader::read_entry_data(const Entry& entry, bool check) const {
   if (entry.info.dtype == DType::kVariant) {  // the state of a dataset's iterator
     std::shared_ptr<const void> owner;
     std::uint32_t crc = 0;
-    const auto found = variants_in(stored_bytes(entry, owner), *entry.info.shape.num_elements(), crc);
+    auto found = variants_in(stored_bytes(entry, owner), *entry.info.shape.num_elements(), crc);
     if (!found) damaged(fmt::format("tensor {}: its variants are damaged", entry.info.name));
     check_crc(entry, crc);
     TensorData tensor;
-    tensor.dtype = DType::kVariant, tensor.shape = entry.info.shape, tensor.strings = *found;
+    tensor.dtype = DType::kVariant, tensor.shape = entry.info.shape, tensor.strings = std::move(*found);
     return tensor;
   }
   const std::size_t width = dtype_size(entry.info.dtype);

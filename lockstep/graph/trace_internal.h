@@ -103,6 +103,9 @@ class TraceScope {
   ops::ScopedRecorder recorder_;
 };
 
+// True for a symbol outside of traces: a model is made, and only shapes and dtypes are inferred.
+inline bool stands_for_shape(const Tensor& x) { return x.is_symbolic() && !TraceScope::current(); }
+
 // Prefixes the names of nodes recorded on this thread: NameScope("dense") gives "dense/MatMul".
 class NameScope {
  public:

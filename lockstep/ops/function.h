@@ -46,6 +46,7 @@ class CheckedFunction {
     return fn_(arguments...);
   }
   const std::vector<Nested<TensorSpec>>& input_signature() const { return keywords_.input_signature; }
+  const Fn& unchecked() const { return fn_; }
 
  private:
   mutable Fn fn_;
@@ -70,9 +71,11 @@ class Function {
   Function() = default;
   template <typename Fn>
   requires(!std::is_same_v<Fn, Function> && std::is_class_v<Fn>) Function(Fn fn) {
-    std::vector<Nested<TensorSpec>> signature;
-    if constexpr (requires { fn.input_signature(); }) signature = fn.input_signature();
-    state_ = std::make_shared<State>(State{std::move(signature), of_arguments(std::move(fn))});
+    if constexpr (requires { fn.input_signature(); }) {
+      state_ = std::make_shared<State>(State{fn.input_signature(), of_arguments(fn.unchecked())});
+    } else {
+      state_ = std::make_shared<State>(State{{}, of_arguments(std::move(fn))});
+    }
   }
   template <typename... Arguments>
   Nested<Tensor> operator()(const Arguments&... arguments) const {

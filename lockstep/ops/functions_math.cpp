@@ -168,11 +168,11 @@ namespace {
 
 // A number that meets a tensor of another dtype takes it, but for a fraction that meets integers.
 Tensor like_operand(const Tensor& number, const Tensor& other) {
-  if (!number.is_number() || other.is_number() || number.dtype() == other.dtype()) return number;
-  const bool fits = number.dtype() == DType::kBool ? false
-                    : is_integer(number.dtype())   ? is_integer(other.dtype()) || is_floating(other.dtype())
-                                                   : is_floating(other.dtype());
-  return fits || is_complex(other.dtype()) ? cast(number, other.dtype()) : number;
+  if (!number.is_number() || other.is_number()) return number;
+  const DType dtype = other.dtype();
+  const bool fits = is_complex(dtype) || (is_floating(dtype) && number.dtype() != DType::kBool) ||
+                    (is_integer(dtype) && is_integer(number.dtype()));
+  return fits ? cast(number, dtype) : number;
 }
 
 }  // namespace

@@ -213,4 +213,5 @@ inline Tensor parse_tensor(const Tensor& serialized, const OutTypeKeywords& o) {
 }
 // Numbers from the bytes of strings.
 Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type);
+
 }  // namespace lockstep::io

@@ -21,9 +21,6 @@ namespace {
   throw_invalid_argument(fmt::format("Failed to format this callback filepath: \"{}\". Reason: {}", filepath, reason));
 }
 
-// Python writes no sign of NaN.
-double without_sign_of_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
-
 // One field, "epoch:02d".
 std::string format_field(const std::string& filepath, const std::string& field,
                          const std::map<std::string, std::int64_t>& numbers, const Logs& logs) {

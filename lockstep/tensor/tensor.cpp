@@ -197,9 +197,9 @@ Tensor Tensor::of_number(const Values& number) {
       default: return scalar(value.value(), DType::kFloat32);
     }
   };
-  TensorImpl impl = *as_tensor().impl();
-  impl.is_number = true;
-  return Tensor(std::make_shared<const TensorImpl>(std::move(impl)));
+  Tensor out = as_tensor();
+  out.impl()->is_number = true;
+  return out;
 }
 bool Tensor::is_number() const { return impl_ && impl_->is_number; }
 

@@ -66,6 +66,8 @@ std::string python_repr(double value) {
   return text;
 }
 
+double without_sign_of_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 std::optional<double> optional_number(const Json& json) {

@@ -43,6 +43,8 @@ class Monitor {
 std::string log_names(const Logs& logs);
 // A double as Python prints it: 1.0, 1e-05.
 std::string python_repr(double value);
+// For formats: Python writes no sign of NaN.
+double without_sign_of_nan(double value);
 // For saved states: null for none.
 Json optional_json(const std::optional<double>& value);
 std::optional<double> optional_number(const Json& json);

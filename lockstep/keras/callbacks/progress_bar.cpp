@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/keras/callbacks/monitors.h"
+
 namespace lockstep::keras {
 namespace {
 
@@ -31,9 +33,9 @@ double ProgressBar::seconds_since_start() const {
 }
 
 std::string ProgressBar::format_metric(const std::string& name, double value, bool absolute) {
-  const double size = absolute ? std::abs(value) : value;
-  if (std::isnan(value)) return fmt::format(" - {}: nan", name);  // without a sign, as Python writes it
-  return size > 1e-3 ? fmt::format(" - {}: {:.4f}", name, value) : fmt::format(" - {}: {:.4e}", name, value);
+  value = callbacks::without_sign_of_nan(value);
+  return (absolute ? std::abs(value) : value) > 1e-3 ? fmt::format(" - {}: {:.4f}", name, value)
+                                                     : fmt::format(" - {}: {:.4e}", name, value);
 }
 
 std::string ProgressBar::format_time_per_step(double seconds) {

@@ -216,7 +216,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     if (context.training) run.dropped = dropped;
     if (context.mask.num_leaves() > 0 && context.mask.flatten()[0].defined())
       run.mask = ops::cast(context.mask.flatten()[0], DType::kBool);
-    const bool shapes_only = x.is_symbolic() && !graph::TraceScope::current();
+    const bool shapes_only = graph::stands_for_shape(x);
     if (!shapes_only && x.dim(1) == kUnknownDim)
       throw_unimplemented(
           fmt::format("{} cannot be part of an exported graph with an unknown number of time steps", who()));
@@ -365,7 +365,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     const auto out = [&](const Tensor& y) { return channels_first() ? moved(y, false) : y; };
     Tensor output = steps.outputs[0];
     if (o.return_sequences) {
-      if (x.is_symbolic() && !graph::TraceScope::current()) {
+      if (graph::stands_for_shape(x)) {
         // (batch, 1, …) along the (1, time, 1, …) of the input
         Tensor along = x;
         for (int axis = 2; axis < x.rank(); ++axis) along = ops::slice_axis(along, axis, 0, 1);

@@ -109,7 +109,7 @@ class ImageLayer : public ConfiguredLayer<Derived, Options> {
     const bool first = this->options_.data_format == "channels_first";
     if (first) x = to_channels_last(x);
     const bool unknown = x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim;
-    const bool shapes_only = x.is_symbolic() && !graph::TraceScope::current();  // the images will have a size
+    const bool shapes_only = graph::stands_for_shape(x);  // the images will have a size
     Tensor y = unknown && shapes_only ? resize_images(x, target(), "nearest") : transform(x, mask);
     if (first) y = to_channels_first(y);
     return single ? ops::squeeze(y, {0}) : y;

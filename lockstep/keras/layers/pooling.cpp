@@ -176,7 +176,7 @@ class AdaptivePoolingLayer : public ConfiguredLayer<Derived, AdaptivePoolingOpti
     Tensor y = first ? to_channels_last(inputs) : inputs.leaf();
     for (int axis = 1; axis <= kRank; ++axis) {
       if (y.dim(axis) != kUnknownDim) continue;
-      if (y.is_symbolic() && !graph::TraceScope::current()) {  // a model is made, and its inputs will have extents
+      if (graph::stands_for_shape(y)) {  // the inputs will have extents
         Tensors sizes;
         for (const std::int64_t size : o.output_size.values)
           sizes.push_back(Tensor::scalar(static_cast<std::int32_t>(size)));

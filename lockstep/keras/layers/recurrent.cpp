@@ -107,7 +107,7 @@ Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tenso
   }
   const Tensor projected = cell.project(x, drop);
   if (!x.is_symbolic()) return run_unrolled(cell, projected, mask, states, how, drop);
-  if (!graph::TraceScope::current()) return run_for_shapes(cell, projected, states, how, drop);
+  if (graph::stands_for_shape(x)) return run_for_shapes(cell, projected, states, how, drop);
   if (x.dim(1) != kUnknownDim && x.dim(1) <= kMostUnrolled)
     return run_unrolled(cell, projected, mask, states, how, drop);
   return run_loop(cell, projected, mask, states, how, drop);

@@ -28,13 +28,8 @@ class NoiseLayer : public ConfiguredLayer<Derived, Options> {
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& x = inputs.leaf();
     if (!context.training || !active()) return x;
-    if (x.is_symbolic()) {
-      if (graph::TraceScope::current()) {
-        return record(x);
-      }
-      return x;  // only shapes are inferred
-    }
-    return disturb(x);
+    if (graph::stands_for_shape(x)) return x;
+    return x.is_symbolic() ? record(x) : disturb(x);
   }
 
  protected:

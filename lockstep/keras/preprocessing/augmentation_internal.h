@@ -66,7 +66,7 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public Image
     const Tensor x = prepared(images->leaf());
     const bool single = images->leaf().rank() == 3;
     const bool training = context.training;
-    const bool symbol = x.is_symbolic() && !graph::TraceScope::current();
+    const bool symbol = graph::stands_for_shape(x);
     const bool changes = training || works_in_inference();
     Tensors drawn;
     if (!symbol && (changes || draws_in_inference())) drawn = draw(x);

@@ -106,8 +106,8 @@ class IndexLookup {
   // Places of keys, int64 in their shape; symbols stand for keys while shapes are inferred. A traced function looks
   // them up in a table.
   Tensor places(const Tensor& keys) const {
-    if (keys.is_symbolic() && graph::TraceScope::current()) return traced_places(keys);
-    if (keys.is_symbolic()) return ops::cast(ops::equal(keys, keys), DType::kInt64);
+    if (graph::stands_for_shape(keys)) return ops::cast(ops::equal(keys, keys), DType::kInt64);
+    if (keys.is_symbolic()) return traced_places(keys);
     require_vocabulary();
     const std::vector<Key> given = keys_of(keys);
     std::vector<std::int64_t> out(given.size());
@@ -130,11 +130,11 @@ class IndexLookup {
 
   // The tokens at places of any integer dtype.
   Tensor tokens(const Tensor& places) const {
-    if (places.is_symbolic() && graph::TraceScope::current()) return traced_tokens(places);
-    if (places.is_symbolic()) {
+    if (graph::stands_for_shape(places)) {
       if constexpr (kStrings) return ops::call1("AsString", {places});
       return ops::cast(places, DType::kInt64);
     }
+    if (places.is_symbolic()) return traced_tokens(places);
     require_vocabulary();
     std::vector<Key> out;
     for (const std::int64_t place : ops::cast(places, DType::kInt64).to_vector<std::int64_t>()) {
@@ -163,7 +163,7 @@ class IndexLookup {
                       set_.who, set_.output_mode));
     if (!counts_documents()) return encode_categories(places, set_.output_mode, depth, numbers_);
     const Tensor counts = encode_categories(places, "count", depth, DType::kFloat32);
-    if (counts.is_symbolic() && !graph::TraceScope::current()) return counts;
+    if (graph::stands_for_shape(counts)) return counts;
     if (!idf_.defined())
       throw_failed_precondition(fmt::format("{} requires idf_weights: call adapt() with data", set_.who));
     return counts * idf_;

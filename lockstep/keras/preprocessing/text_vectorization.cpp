@@ -138,7 +138,8 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     if (x.dtype() != DType::kString)
       throw_invalid_argument(fmt::format("invalid input of TextVectorization '{}': found {}, expected strings", name(),
                                          dtype_name(x.dtype())));
-    if (x.is_symbolic()) return graph::TraceScope::current() ? traced(standardized(x)) : output_of(x);
+    if (graph::stands_for_shape(x)) return output_of(x);
+    if (x.is_symbolic()) return traced(standardized(x));
     x = standardized(x);
     const std::optional<std::int64_t> length = options_.output_sequence_length;
     if (!tokenizes()) {
