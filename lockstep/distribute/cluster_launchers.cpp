@@ -11,7 +11,9 @@ namespace lockstep::distribute {
 namespace {
 
 constexpr int kDefaultPort = 8888;  // of TensorFlow's SlurmClusterResolver
-constexpr std::size_t kMostNodes = 65536;
+constexpr int kLastPort = 65535;
+constexpr int kMostRanks = 65536;
+constexpr std::size_t kMostNodes = kMostRanks;
 
 // A launcher's variables, checked as they are read.
 class Variables {
@@ -37,7 +39,7 @@ class Variables {
   int needed_number(const std::string& name, int least, int most) const {
     return checked(name, needed(name), least, most);
   }
-  std::optional<int> port() const { return number("MASTER_PORT", 1, 65535); }
+  std::optional<int> port() const { return number("MASTER_PORT", 1, kLastPort); }
 
   // The name of the first that is set.
   std::string first_of(const std::vector<std::string>& names) const {
@@ -49,8 +51,8 @@ class Variables {
   }
   // The rank of this process in a job of `size`, and the size.
   std::pair<int, int> place(const std::string& rank_name, const std::string& size_name) const {
-    const int size = needed_number(size_name, 1, 1 << 20);
-    const int rank = needed_number(rank_name, 0, 1 << 20);
+    const int size = needed_number(size_name, 1, kMostRanks);
+    const int rank = needed_number(rank_name, 0, kMostRanks - 1);
     if (rank >= size) {
       throw_invalid_argument(fmt::format("{}: {} is {} but {} is {}: ranks are 0 to {}", launcher_, rank_name, rank,
                                          size_name, size, size - 1));
@@ -96,7 +98,7 @@ ClusterResolver read_open_mpi(const Environment& environment) {
   const Variables variables("Open MPI", environment);
   const auto [rank, size] = variables.place("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   auto host = variables.text("MASTER_ADDR");
-  if (!host && variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, 1 << 20).value_or(1) == size) host = "127.0.0.1";
+  if (!host && variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMostRanks).value_or(1) == size) host = "127.0.0.1";
   if (!host) {
     throw_invalid_argument(
         "Open MPI: MASTER_ADDR is not set, and the processes are on several machines; set it on all of them to the "
@@ -161,7 +163,7 @@ ClusterResolver read_slurm(std::optional<int> port_base, const Environment& envi
   const std::vector<std::size_t> placed =
       nodes_of_ranks(slurm_tasks_per_node(variables, size, nodes), size, order.starts_with("cyclic"));
   const std::size_t own = placed[static_cast<std::size_t>(rank)];
-  if (const auto node = variables.number("SLURM_NODEID", 0, 1 << 20); node && *node != static_cast<int>(own)) {
+  if (const auto node = variables.number("SLURM_NODEID", 0, kMostRanks - 1); node && *node != static_cast<int>(own)) {
     throw_invalid_argument(
         fmt::format("Slurm: SLURM_PROCID {} runs on node {}, but in the distribution \"{}\" it belongs to "
                     "node {} ({}); use srun --distribution=block",
@@ -172,13 +174,20 @@ ClusterResolver read_slurm(std::optional<int> port_base, const Environment& envi
   ClusterSpec::Tasks tasks;
   for (int i = 0; i < size; ++i) {
     const std::size_t node = placed[static_cast<std::size_t>(i)];
-    tasks[i] = with_port(nodes[node], base + on_node[node]++);
+    const int port = base + on_node[node]++;
+    if (port > kLastPort) {
+      throw_invalid_argument(
+          fmt::format("Slurm: rank {} on node {} requires port {}, above {}; start fewer tasks on a node, or set a "
+                      "smaller MASTER_PORT",
+                      i, nodes[node], port, kLastPort));
+    }
+    tasks[i] = with_port(nodes[node], port);
   }
   return ClusterResolver(ClusterSpec({{"worker", std::move(tasks)}}), "worker", rank, "", "Slurm");
 }
 
 int local_rank_of(const std::string& launcher, const std::string& name, const Environment& environment) {
-  return Variables(launcher, environment).number(name, 0, 1 << 20).value_or(0);
+  return Variables(launcher, environment).number(name, 0, kMostRanks - 1).value_or(0);
 }
 
 [[noreturn]] void bad_node_list(const std::string& list, const std::string& part) {

@@ -331,6 +331,15 @@ TEST(Slurm, TheJobsVariablesServeWhereAStepHasNone) {
               HasSubstr("SLURM_STEP_TASKS_PER_NODE is not set"));
 }
 
+TEST(Slurm, PortsEndAt65535) {
+  std::map<std::string, std::string> values = {
+      {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "3"}, {"SLURM_JOB_NODELIST", "a"}, {"MASTER_PORT", "65533"}};
+  EXPECT_EQ(resolve_cluster(environment(values)).cluster_spec().task_address("worker", 2), "a:65535");
+  values["SLURM_NTASKS"] = "4";
+  EXPECT_THAT(refusal([&] { return resolve_cluster(environment(values)); }),
+              HasSubstr("rank 3 on node a requires port 65536"));
+}
+
 TEST(Slurm, CyclicRanksAreDealtInTurn) {
   std::map<std::string, std::string> values = {{"SLURM_PROCID", "1"},
                                                {"SLURM_NTASKS", "4"},
