@@ -6,12 +6,11 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/layers/activation.h"
 #include "lockstep/keras/layers/input_layer.h"
-#include "lockstep/keras/layers/merging.h"
 #include "lockstep/keras/layers/preprocessing.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/preprocessing/categories.h"
+#include "lockstep/keras/preprocessing/feature_layers_internal.h"
 #include "lockstep/keras/preprocessing/lookup.h"
 #include "lockstep/ops/functions.h"
 
@@ -53,7 +52,8 @@ struct FeatureSpace::State {
   static bool learns(const Feature& feature) {
     const std::string kind = feature.preprocessor->class_name();
     if (kind == "Normalization") return feature.preprocessor->get_config().at("mean").is_null();
-    return kind == "Discretization" || kind == "IntegerLookup" || kind == "StringLookup" || kind == "TextVectorization";
+    if (kind == "TextVectorization") return feature.preprocessor->get_config().at("vocabulary").is_null();
+    return kind == "Discretization" || kind == "IntegerLookup" || kind == "StringLookup";
   }
 
   // The output of `layer`, as its feature or cross is encoded.
@@ -115,7 +115,7 @@ struct FeatureSpace::State {
       const Tensor part = value.leaf();
       parts.push_back(is_floating(part.dtype()) || part.is_symbolic() ? part : ops::cast(part, DType::kFloat32));
     }
-    if (!concat) concat = layers::Concatenate({.axis = -1});
+    if (!concat) concat = keras::feature_concat();
     return concat(Structure::list(parts));
   }
 
@@ -138,7 +138,7 @@ FeatureSpace::Feature FeatureSpace::feature(const FeatureOptions& o) {
   return {o.dtype, o.preprocessor, o.output_mode};
 }
 FeatureSpace::Feature FeatureSpace::float_(const FeatureNameOptions& o) {
-  return {"float32", layers::Activation("linear", {.name = preprocessor_name(o.name, "float")}), "float"};
+  return {"float32", keras::feature_identity(preprocessor_name(o.name, "float")), "float"};
 }
 FeatureSpace::Feature FeatureSpace::float_normalized(const FeatureNameOptions& o) {
   return {"float32", layers::Normalization({.name = preprocessor_name(o.name, "float_normalized")}), "float"};

@@ -151,3 +151,30 @@ def test_arguments_that_files_cannot_contain_are_rejected(tmp_path):
                 target.writestr(name, source.read(name))
     assert "requires the asset" in tool.refused("predict", tmp_path / "without.keras", "--input", tmp_path / "m.keras",
                                                 "--output", tmp_path / "y.npy")
+
+
+@pytest.mark.parametrize("mode", ["concat", "dict"])
+def test_models_of_a_feature_space(mode, tmp_path):
+    """They contain layers that Keras does not export: TFDIdentity and TFDConcat."""
+    rng = tool.generator("feature space")
+    words = np.array(["a", "bb", "c"])
+    table = {"word": words[rng.integers(0, 3, 40)], "hashed_word": words[rng.integers(0, 3, 40)],
+             "number": rng.integers(0, 6, 40).astype("int32"), "hashed_number": rng.integers(0, 99, 40).astype("int32"),
+             **{name: rng.normal(1, 2, 40).astype("float32") for name in ("plain", "normalized", "rescaled", "binned")}}
+    make = keras.utils.FeatureSpace
+    output = "one_hot" if mode == "concat" else "int"
+    space = make({"word": make.string_categorical(output_mode=output), "plain": "float", "normalized": "float_normalized",
+                  "rescaled": make.float_rescaled(2.0, 0.5), "binned": make.float_discretized(4, output_mode=output),
+                  "number": make.integer_categorical(num_oov_indices=2), "hashed_number": make.integer_hashed(7),
+                  "hashed_word": "string_hashed"},
+                 crosses=[("word", "number"), make.cross(("hashed_number", "hashed_word"), 6, output)], output_mode=mode)
+    space.adapt(tf.data.Dataset.from_tensor_slices(table))
+    keras.Model(space.get_inputs(), space.get_encoded_features()).save(tmp_path / "m.keras")
+    wanted = space({name: tf.constant(column) for name, column in table.items()})
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "again.keras")
+    assert configs(tmp_path / "again.keras") == configs(tmp_path / "m.keras")
+    columns = {name: np.char.encode(column[:, None]) if column.dtype.kind == "U" else column[:, None] for name, column in table.items()}
+    found = dict(tool.predict(tmp_path / "again.keras", columns, tmp_path))
+    for name, value in (wanted.items() if mode == "dict" else [(list(found)[0], wanted)]):
+        tool.assert_close(found[name], np.asarray(value), 1e-6, name)
+    keras.models.load_model(tmp_path / "again.keras")

@@ -63,6 +63,7 @@ const ClassTable& layer_classes() {
     register_category_layers(*layers);
     register_lookup_layers(*layers);
     register_text_vectorization(*layers);
+    register_feature_layers(*layers);
     register_image_augmentation(*layers);
     register_color_augmentation(*layers);
     register_equalization_layers(*layers);

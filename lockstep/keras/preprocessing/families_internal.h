@@ -8,6 +8,7 @@ namespace lockstep::keras {
 void register_category_layers(ClassTable& registry);     // Discretization, Hashing, HashedCrossing
 void register_lookup_layers(ClassTable& registry);       // StringLookup, IntegerLookup
 void register_text_vectorization(ClassTable& registry);  // TextVectorization
+void register_feature_layers(ClassTable& registry);      // of FeatureSpace: TFDIdentity, TFDConcat
 
 void register_image_augmentation(ClassTable& registry);   // RandomFlip, RandomRotation, …
 void register_color_augmentation(ClassTable& registry);   // RandomContrast, RandomHue, …
