@@ -27,6 +27,16 @@ class Handle : public std::shared_ptr<T> {
   requires(std::is_object_v<U> && !std::is_const_v<U> && std::is_move_constructible_v<U>) Handle(U&& object)
       : std::shared_ptr<T>(std::make_shared<U>(std::move(object))) {}
 
+  // Explains why an object whose class cannot be moved, such as a layer, is not taken.
+  template <typename U>
+  requires(std::derived_from<std::remove_cvref_t<U>, T> && !std::is_move_constructible_v<std::remove_cvref_t<U>>)
+      Handle(U&&) {
+    static_assert(
+        sizeof(U) == 0,
+        "objects of this class are not moved: make a layer with keras::make_layer<MyLayer>(...), another object "
+        "with std::make_shared<MyClass>(...)");
+  }
+
   T* operator->() const { return &object(); }
   T& operator*() const { return object(); }
 

@@ -237,6 +237,15 @@ struct ConvertKeywords {
 inline Tensor convert_to_tensor(const Tensor& value, const ConvertKeywords& keywords) {
   return convert_to_tensor(value, keywords.dtype);
 }
+// Of a list of tensors of one shape: stack().
+template <std::same_as<Tensor> T>
+Tensor convert_to_tensor(const std::vector<T>& values, DTypeLike dtype = DType::kInvalid) {
+  return convert_to_tensor(stack(values), dtype);
+}
+template <std::same_as<Tensor> T>
+Tensor convert_to_tensor(const std::vector<T>& values, const ConvertKeywords& keywords) {
+  return convert_to_tensor(stack(values), keywords.dtype);
+}
 template <typename T>
 requires std::is_arithmetic_v<T> Tensor convert_to_tensor(std::initializer_list<T> values,
                                                           const ConvertKeywords& keywords) {

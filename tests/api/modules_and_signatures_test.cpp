@@ -239,6 +239,18 @@ TEST(TutorialLines, BinaryAccuracyOfLogits) {
   EXPECT_EQ(float(metric.result()), 0.5f);
 }
 
+// Keras 3.15: ops.clip(np.sin(np.arange(6)).reshape(2, 3), [-0.1, 0.0, 0.1], 0.2).
+TEST(TutorialLines, LimitsOfClipAreTensors) {
+  const ls::Tensor low = {-0.1F, 0.0F, 0.1F};
+  const std::vector<double> expected = {0, 0.2, 0.2, 0.14112, 0, 0.1};
+  expect_near(numbers(keras::ops::clip(waves({2, 3}, 1), low, 0.2)), expected);
+  const auto inputs = keras::Input({3});
+  const keras::Model model(inputs, keras::ops::clip(inputs, low, 0.2));
+  expect_near(numbers(model.predict(waves({2, 3}, 1), {.verbose = 0})), expected);
+  const std::vector<ls::Tensor> rows = {low, low};
+  EXPECT_EQ(ls::convert_to_tensor(rows, {.dtype = ls::float32}).shape(), (ls::Shape{2, 3}));
+}
+
 TEST(TutorialLines, DefaultsOfCsvColumnsAreValues) {
   const auto columns = ls::io::decode_csv(ls::constant({"1.5,a,3", ",,4"}), {.record_defaults = {0.5, "none", 0}});
   expect_near(numbers(columns[0]), {1.5, 0.5});

@@ -59,8 +59,10 @@ void Layer::bind_arguments(CallArguments& arguments) const {
   const std::vector<std::string> names = call_parameters();
   const auto who = [&] { return fmt::format("call of {} '{}'", class_name(), name()); };
   if (arguments.args.size() > names.size()) {
-    throw_invalid_argument(fmt::format("{}: {} arguments were given by position, expected at most {} ({})", who(),
-                                       arguments.args.size(), names.size(), list_of(names)));
+    throw_invalid_argument(
+        fmt::format("{}: {} arguments were given by position, expected at most {} ({}){}", who(), arguments.args.size(),
+                    names.size(), list_of(names),
+                    module().is_null() ? "; the class names those of call() in argument_names()" : ""));
   }
   for (std::size_t i = 0; i < arguments.args.size(); ++i) {
     if (arguments.find(names[i])) {

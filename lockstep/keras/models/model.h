@@ -461,6 +461,10 @@ class SequentialItem {
   SequentialItem(LayerHandle layer) : layer_(std::move(layer)) {}
   template <std::derived_from<Layer> L>
   SequentialItem(std::shared_ptr<L> layer) : layer_(std::move(layer)) {}
+  // Explains that layers are not moved: see Handle.
+  template <typename L>
+  requires std::derived_from<std::remove_cvref_t<L>, Layer> SequentialItem(L&& layer)
+      : SequentialItem(LayerHandle(std::forward<L>(layer))) {}
   SequentialItem(const Model& model) : layer_(model.impl()) {}
   // A tensor of layers::Input.
   SequentialItem(const Tensor& input);

@@ -53,6 +53,14 @@ struct WhereKeywords {
   Operand x2 = nullptr;
 };
 inline Tensor where(const Operand& condition, const WhereKeywords& o) { return where(condition, o.x1, o.x2); }
+// Limits of which one or both are tensors, which broadcast to x.
+template <typename Min, typename Max>
+requires(std::convertible_to<const Min&, Operand>&& std::convertible_to<const Max&, Operand> &&
+         ((std::is_class_v<Min> && std::convertible_to<const Min&, Tensor>) ||
+          (std::is_class_v<Max> && std::convertible_to<const Max&, Tensor>))) Tensor
+    clip(const Operand& x, const Min& x_min, const Max& x_max) {
+  return maximum(minimum(x, x_max), x_min);
+}
 // The places where the condition is true: an int32 vector for each of its axes.
 inline Structure where(const Operand& condition) { return internal::run_several("Nonzero", {condition}, {}); }
 // Numbers from `start`, or 0, to before `stop`: int32 of whole numbers, else float32.
