@@ -87,7 +87,8 @@ def test_images_keep_their_dtype_in_inference(tmp_path):
         rng = tool.generator("bytes in inference")
         layers = [L.RandomHue(0.3), L.RandomSaturation(0.3), L.RandomColorDegeneration(0.3), L.RandomPosterization(3), L.RandomInvert(0.5),
                   L.RandomGrayscale(0.4), L.RandomColorJitter(contrast_factor=0.3), L.RandomCrop(4, 3), L.RandomCrop(4, 3, dtype="float64"),
-                  L.ContrastLimitedAdaptiveHistogramEqualization(tile_grid_size=(2, 2)), L.RandomFlip(), L.RandomErasing(0.4)]
+                  L.ContrastLimitedAdaptiveHistogramEqualization(tile_grid_size=(2, 2)), L.RandomFlip(), L.RandomErasing(0.4),
+                  L.RandomContrast(0.4), L.RandomBrightness(0.4), L.MixUp()]
         x = keras.Input((6, 5, 3), dtype="uint8")
         model = keras.Model(x, [layer(x) for layer in layers])
         model.save(tmp_path / "m.keras")

@@ -73,7 +73,24 @@ def test_steps(make, policy, scale, tmp_path):
         assert scales[-1] == 8 * SCALES[scale]["initial_scale"]
 
 
-@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
+@pytest.mark.parametrize("loss, activation", [("categorical_crossentropy", "softmax"), ("categorical_crossentropy", "sigmoid"),
+                                              ("sparse_categorical_crossentropy", "softmax"), ("binary_crossentropy", "sigmoid")])
+def test_half_outputs(loss, activation, tmp_path, request):
+    """Keras converts them to float32, and then knows nothing of the logits before a softmax or sigmoid."""
+    rng = tool.generator(request.node.name)
+    x, classes = rng.normal(0, 1, (12, 4)).astype("float32"), rng.integers(0, 3, 12)
+    y = classes if loss.startswith("sparse") else np.eye(3, dtype="float32")[classes] * (rng.random((12, 1)) < 0.7).astype("float32")
+    model = keras.Sequential([keras.Input((4,)), L.Dense(3, activation, dtype="mixed_float16")])
+    tool.randomise(model, rng, 1.0)
+    model.compile(keras.optimizers.SGD(0.05), loss)
+    model.save(tmp_path / "m.keras")
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle",
+            "--history", tmp_path / "h.json")
+    theirs = answers.fit(model, x, y, batch_size=4, epochs=2, rtol=4e-3)
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), theirs, 4e-3)
+
+
 def test_compile_wraps(tmp_path):
     """Keras scales the losses of a model of the policy mixed_float16 by itself, and writes the config of the inner optimizer."""
     keras.config.set_dtype_policy("mixed_float16")

@@ -151,6 +151,19 @@ def test_a_loss_without_reduction_beside_others(steps, strategy, tmp_path, reque
     compare(keras.models.load_model(tmp_path / "ours.keras"), model, what="after fit:")
 
 
+@pytest.mark.parametrize("shape, axis", [((3,), -1), ((5, 3), -1), ((5, 3), 1), ((2, 3, 4), 2)], ids=range(4))
+def test_targets_that_do_not_add_up_to_one(shape, axis, tmp_path, request):
+    """Where the logits are known, the gradient is softmax - targets, also for rows of zeros."""
+    rng = tool.generator(request.node.name)
+    x = keras.Input((*shape[:-1], 6))
+    model = keras.Model(x, keras.layers.Softmax(axis=axis)(keras.layers.Dense(shape[-1])(x)))
+    tool.randomise(model, rng)
+    model.compile("sgd", keras.losses.CategoricalCrossentropy(axis=axis))
+    model.save(tmp_path / "start.keras")
+    values, targets = rng.normal(0, 1, (9, *shape[:-1], 6)).astype("float32"), rng.integers(0, 2, (9, *shape)).astype("float32")
+    judge(tmp_path, model, values, targets, batch_size=4)
+
+
 def test_logits_of_an_ignored_class(tmp_path, request):
     """Keras takes the logits before a softmax, except where it replaces the predictions of an ignored class."""
     rng = tool.generator(request.node.name)

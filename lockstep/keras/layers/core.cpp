@@ -315,7 +315,7 @@ class MaskingLayer : public ConfiguredLayer<MaskingLayer, MaskingOptions> {
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& x = inputs.leaf();
     const Tensor kept = ops::reduce_any(ops::not_equal(x, options_.mask_value.value), ops::Ints{-1}, true);
-    Tensor y = x * ops::cast(kept, x.dtype());
+    Tensor y = x.dtype() == DType::kBool ? ops::logical_and(x, kept) : x * ops::cast(kept, x.dtype());
     y.set_mask(ops::squeeze(kept, {-1}));
     return y;
   }

@@ -141,6 +141,28 @@ Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, boo
   return ops::reduce_mean(focal, axis);
 }
 
+namespace {
+
+// TensorFlow's operation on matrices, whose gradient is softmax - labels whatever the labels add up to.
+Tensor crossentropy_of_logits(const Tensor& logits, const Tensor& labels, int axis) {
+  const int rank = logits.rank(), place = axis < 0 ? axis + rank : axis;
+  if (rank == 2 && place == 1) return ops::softmax_cross_entropy_with_logits(logits, labels);
+  ops::Ints order;
+  for (int i = 0; i < rank; ++i) {
+    if (i != place) order.push_back(i);
+  }
+  order.push_back(place);
+  const auto with_axis_last = [&](const Tensor& x) { return place == rank - 1 ? x : ops::transpose(x, order); };
+  const Tensor x = with_axis_last(logits), y = with_axis_last(labels);
+  Tensors extents;
+  for (int i = 0; i + 1 < rank; ++i) extents.push_back(ops::dim_of(x, i));
+  const Tensor matrix = ops::stack({Tensor::scalar(std::int32_t{-1}), ops::dim_of(x, rank - 1)});
+  const Tensor rows = ops::softmax_cross_entropy_with_logits(ops::reshape(x, matrix), ops::reshape(y, matrix));
+  return extents.empty() ? ops::reshape(rows, ops::Ints{}) : ops::reshape(rows, ops::stack(extents));
+}
+
+}  // namespace
+
 Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits, double label_smoothing,
                                 const ops::Axes& axis) {
   Tensor y = ops::cast(y_true, y_pred.dtype());
@@ -161,9 +183,7 @@ Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool
           "categorical_crossentropy: axis has {} numbers, expected one: y_pred is of logits", axis->size()));
     }
     const auto place = static_cast<int>(axis ? axis->front() : -1);  // TensorFlow takes no axis for the last one
-    const bool last = place == -1 || place == y_pred.rank() - 1;
-    if (last && logits.rank() == 2) return ops::softmax_cross_entropy_with_logits(logits, y);
-    return -ops::reduce_sum(y * ops::log_softmax(logits, place), ops::Ints{place});
+    return crossentropy_of_logits(logits, y, place);
   }
   const Tensor p = clip_probability(y_pred / ops::reduce_sum(y_pred, axis, true));
   return -ops::reduce_sum(y * ops::log(p), axis);

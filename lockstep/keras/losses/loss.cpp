@@ -12,13 +12,8 @@
 namespace lockstep::losses {
 namespace {
 
-// Keras computes losses in floatx; the logits of a softmax or sigmoid are converted too.
-Tensor to_float32(const Tensor& y_pred) {
-  if (y_pred.dtype() == DType::kFloat32) return y_pred;
-  Tensor wide = ops::cast(y_pred, DType::kFloat32);
-  if (y_pred.logits().defined()) wide.set_logits(ops::cast(y_pred.logits(), DType::kFloat32));
-  return wide;
-}
+// Keras computes losses in floatx. What it converts is no longer known to come from a softmax or sigmoid.
+Tensor to_float32(const Tensor& x) { return x.dtype() == DType::kFloat32 ? x : ops::cast(x, DType::kFloat32); }
 
 Tensor weight_and_mask(const Tensor& weight, const Tensor& mask) {
   if (!mask.defined()) return weight;

@@ -92,6 +92,7 @@ class ColorLayer : public AugmentationLayer<Derived, Options> {
 class RandomContrastLayer : public ColorLayer<RandomContrastLayer, RandomContrastOptions> {
  public:
   static constexpr const char* kClass = "RandomContrast";
+  bool keeps_dtype_in_inference() const override { return true; }
   explicit RandomContrastLayer(RandomContrastOptions options) : ColorLayer(std::move(options), 0, 1) {}
   Tensors draw(const Tensor& x) override {
     return {uniform_to_compute(x, {1, 1, 1}, {1 - range_.lower, 1 + range_.upper})};
@@ -106,6 +107,7 @@ class RandomBrightnessLayer : public ColorLayer<RandomBrightnessLayer, RandomCon
  public:
   static constexpr const char* kClass = "RandomBrightness";
   static constexpr int kNullFactor = 0;
+  bool keeps_dtype_in_inference() const override { return true; }
   explicit RandomBrightnessLayer(RandomContrastOptions options) : ColorLayer(std::move(options), -1, 1) {}
   Tensors draw(const Tensor& x) override { return {uniform(x, {1, 1, 1}, range_)}; }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {

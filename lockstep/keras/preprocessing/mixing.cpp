@@ -26,6 +26,7 @@ class MixUpLayer : public AugmentationLayer<MixUpLayer, MixUpOptions> {
  private:
   Targets targets() const override { return Targets::kUnknown; }
   bool draws_in_inference() const override { return true; }
+  bool keeps_dtype_in_inference() const override { return true; }
   Tensors draw(const Tensor& x) override {
     const Tensor order = draw_order(x, generator_);
     const double alpha = options_.alpha;

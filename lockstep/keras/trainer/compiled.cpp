@@ -233,8 +233,15 @@ Compiled::Counted Compiled::counted_of(const Tensors& weights, std::size_t outpu
 
 namespace {
 
-// The focal loss of Keras 2 takes the logits of any activation, also of sigmoid, for those of softmax.
+// The focal loss of Keras 2 takes the logits of any activation, also of sigmoid, for those of softmax. Its losses
+// compute in the dtype of the outputs, and so know the logits of all.
 Tensor read_in_keras2(const losses::Loss& loss, const Tensor& output) {
+  if (output.logits().defined() && output.dtype() != DType::kFloat32) {
+    Tensor wide = ops::cast(output, DType::kFloat32);
+    wide.set_logits(ops::cast(output.logits(), DType::kFloat32));
+    wide.set_mask(output.mask());
+    return read_in_keras2(loss, wide);
+  }
   if (loss.class_name() != "CategoricalFocalCrossentropy" || !output.logits().defined()) return output;
   const Json config = loss.get_config();
   const bool from_logits = config.value("from_logits", Json(false)) == Json(true);
@@ -256,15 +263,15 @@ std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& 
           fmt::format("the loss of output '{}' requires a target: give y for it", output_names_[item.output]));
     }
     const Tensor& output = outputs[item.output];
+    const Tensor read = model_.keras_version() < 3 ? read_in_keras2(*item.loss, output) : output;
     if (whole && item.loss->mixes_rows(output.rank())) {
-      const Tensor all = gather_output(output, *whole);
+      const Tensor all = gather_output(read, *whole);
       const auto [weight, mask] = counted_of(by_output(whole->sample_weight, y_pred), item.output, all);
       parts.push_back({item.loss->reduce(leaf_for(by_output(whole->y, y_pred), item.output), all, weight, mask),
                        item.weight, true});
       continue;
     }
     const auto [weight, mask] = counted_of(weights, item.output, output);
-    const Tensor read = model_.keras_version() < 3 ? read_in_keras2(*item.loss, output) : output;
     parts.push_back({item.loss->reduce(target, read, weight, mask), item.weight});
   }
   return parts;
