@@ -118,9 +118,11 @@ class Nested {
   Nested(std::initializer_list<std::int64_t> dims) requires std::is_same_v<T, Shape> : Nested(T(dims)) {}
   template <typename D = Dim>
   Nested(std::initializer_list<std::type_identity_t<D>> dims) requires std::is_same_v<T, Shape> : Nested(T(dims)) {}
-  // Lists and dicts of the standard library, as functions return them: a vector, std::pair{x, y}, a map.
+  // Lists and dicts of the standard library, as functions return them: a vector, std::pair{x, y}, a map. Numbers or
+  // texts in vectors of vectors are one tensor.
   template <typename U>
-  requires(std::is_class_v<U>&& std::is_convertible_v<const U&, Nested>) Nested(const std::vector<U>& parts)
+  requires(std::is_class_v<U>&& std::is_convertible_v<const U&, Nested> && !internal::StandsFor<std::vector<U>, T>)
+      Nested(const std::vector<U>& parts)
       : Nested(list(List(parts.begin(), parts.end()))) {}
   template <internal::PartsOf<Nested<T>> U>
   Nested(const U& parts)

@@ -63,6 +63,8 @@ LOCKSTEP_REDUCE(reduce_prod)
 LOCKSTEP_REDUCE(reduce_any)
 LOCKSTEP_REDUCE(reduce_all)
 LOCKSTEP_REDUCE(reduce_logsumexp)
+LOCKSTEP_REDUCE(reduce_variance)
+LOCKSTEP_REDUCE(reduce_std)
 #undef LOCKSTEP_REDUCE
 
 // Of functions that make tensors: zeros({2, 3}, {.dtype = int32}).

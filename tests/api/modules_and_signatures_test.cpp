@@ -251,6 +251,28 @@ TEST(TutorialLines, LimitsOfClipAreTensors) {
   EXPECT_EQ(ls::convert_to_tensor(rows, {.dtype = ls::float32}).shape(), (ls::Shape{2, 3}));
 }
 
+TEST(TutorialLines, VectorsAreListsForConvertToTensor) {
+  const std::vector<double> fractions = {0.5, 0.25};
+  EXPECT_EQ(keras::ops::convert_to_tensor(fractions).dtype(), ls::float32);
+  EXPECT_EQ(keras::ops::array(fractions).dtype(), ls::float32);
+  EXPECT_EQ(keras::ops::array(fractions, {.dtype = "float64"}).dtype(), ls::float64);
+  EXPECT_EQ(keras::ops::convert_to_tensor(std::vector<int>{1, 2}).dtype(), ls::int32);
+  EXPECT_EQ(ls::math::reduce_std(waves({2, 3}, 1), 1, {.keepdims = true}).shape(), (ls::Shape{2, 1}));
+  const keras::Sequential model({ls::layers::Lambda([](const Tensor& x) { return x * 2; }, {.input_shape = {3}})});
+  EXPECT_EQ(model.output_shape(), (ls::Shape{ls::None, 3}));
+}
+
+TEST(TutorialLines, VectorsOfVectorsInDictsAreTensors) {
+  const std::vector<std::vector<std::string>> words = {{"a", "b"}, {"c", "d"}, {"e", "f"}};
+  const std::vector<std::vector<double>> numbers = {{1, 2}, {3, 4}, {5, 6}};
+  const keras::Structure features = {{"words", words}, {"numbers", numbers}};
+  const auto dataset = ls::data::Dataset::from_tensor_slices({features, ls::constant({0, 1, 1})});
+  for (const auto& [x, y] : dataset.batch(2).take(1)) {
+    EXPECT_EQ(x["words"].shape(), (ls::Shape{2, 2}));
+    EXPECT_EQ(x["numbers"].shape(), (ls::Shape{2, 2}));
+  }
+}
+
 TEST(TutorialLines, DefaultsOfCsvColumnsAreValues) {
   const auto columns = ls::io::decode_csv(ls::constant({"1.5,a,3", ",,4"}), {.record_defaults = {0.5, "none", 0}});
   expect_near(numbers(columns[0]), {1.5, 0.5});

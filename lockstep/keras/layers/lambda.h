@@ -19,6 +19,7 @@ struct LambdaOptions {
   std::string name = {};
   bool trainable = true;
   keras::DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 
 // Files do not contain functions: a model with such a layer saves its weights only. Saving all of it throws
@@ -26,7 +27,10 @@ struct LambdaOptions {
 class LambdaLayer : public keras::Layer {
  public:
   explicit LambdaLayer(LambdaOptions options)
-      : Layer("Lambda", Options{.name = options.name, .trainable = options.trainable, .dtype = options.dtype}),
+      : Layer("Lambda", Options{.name = options.name,
+                                .trainable = options.trainable,
+                                .dtype = options.dtype,
+                                .input_shape = options.input_shape}),
         options_(std::move(options)) {
     if (!options_.function) throw_invalid_argument("Lambda requires a function");
   }

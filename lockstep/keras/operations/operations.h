@@ -165,6 +165,15 @@ Tensor array(const Operand& x, const OpArgument& dtype = nullptr) {
   return convert_to_tensor(x, dtype);
 }
 inline Tensor array(const Operand& x, const DtypeOptions& o) { return convert_to_tensor(x, o.dtype); }
+// A vector is a list of Python here: of fractions it is float32.
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor convert_to_tensor(const std::vector<T>& list, const DtypeOptions& o = {}) {
+  return convert_to_tensor(lockstep::ops::convert_to_tensor(list), o.dtype);
+}
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor array(const std::vector<T>& list, const DtypeOptions& o = {}) {
+  return convert_to_tensor(list, o);
+}
 // Ones on and below the k-th diagonal.
 Tensor tri(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, std::int64_t k = 0,
            DTypeLike dtype = DType::kFloat32);
