@@ -232,6 +232,15 @@ std::vector<Case> cases() {
                    g("wanted", "Pack", {"batch", "width"}, {{"T", DType::kInt32}, {"N", std::int64_t{2}}});
                    g("y", "Reshape", {"x", "wanted"}, {{"T", DType::kFloat32}, {"Tshape", DType::kInt32}});
                  }});
+  all.push_back({"a number of more axes than the result", {5}, [](Network& g) {
+                   g.integers("many", {-1, 1, 1, 1, 1, 1, 1, 5});
+                   g("r", "Reshape", {"x", "many"}, {{"T", DType::kFloat32}, {"Tshape", DType::kInt32}});
+                   g.constant("number", numbers({1, 1, 1, 1, 1, 1, 1, 1}, 3));
+                   g.binary("m", "Mul", "r", "number");
+                   g.integers("few", {-1, 5});
+                   g("s", "Reshape", {"m", "few"}, {{"T", DType::kFloat32}, {"Tshape", DType::kInt32}});
+                   g.unary("y", "Relu", "s");
+                 }});
   all.push_back({"along axes", {7, 6}, [](Network& g) {
                    g.constant("k", Tensor::scalar(std::int32_t{3}));
                    g("top", "TopKV2", {"x", "k"}, {{"T", DType::kFloat32}});

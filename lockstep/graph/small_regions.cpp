@@ -21,7 +21,8 @@ bool fits(const Step& step) {
 void Plan::find_small_regions() {
   std::unordered_map<int, const Tensor*> constants;
   for (const auto& [value, tensor] : constants_) {
-    if (tensor.dtype() != DType::kString && tensor.is_value()) constants.emplace(value, &tensor);
+    if (tensor.dtype() != DType::kString && tensor.is_value() && tensor.rank() <= ops::kSmallRank)
+      constants.emplace(value, &tensor);
   }
   std::vector<std::vector<int>> groups;
   std::vector<int> group_of(steps_.size(), -1);

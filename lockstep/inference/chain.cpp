@@ -208,7 +208,7 @@ void Chain::collapse_axes() {
     if (product_of(operand.dims) == product_of(dims_)) {
       std::int64_t stride = 1;
       for (std::size_t i = dims_.size(); i-- > 0; stride *= dims_[i]) own[i] = stride;
-    } else {
+    } else if (product_of(operand.dims) != 1) {  // one element may have more axes than the result: of a joined chain
       std::int64_t stride = 1;
       for (std::size_t i = operand.dims.size(); i-- > 0; stride *= operand.dims[i])
         own[i + dims_.size() - operand.dims.size()] = operand.dims[i] == 1 ? 0 : stride;
