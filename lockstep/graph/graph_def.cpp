@@ -193,6 +193,15 @@ void node_to_proto(const Node& node, tensorflow::NodeDef* proto) {
   attrs_to_proto(node.attrs, signature_of(node.op), proto->mutable_attr());
 }
 
+// Before this version of TensorFlow's graphs, placeholders of unknown rank were written like scalars.
+constexpr int kScalarPlaceholders = 22;
+void forget_scalar_shape(Node& node) {
+  if (node.op != "Placeholder") return;
+  const ops::Attr* attr = node.attrs.find("shape");
+  const Shape* shape = attr ? std::get_if<Shape>(attr) : nullptr;
+  if (shape && shape->known_rank() && shape->rank() == 0) node.attrs.set("shape", Shape::unknown_rank());
+}
+
 // The function that a library has for the gradient of the one that a SymbolicGradient names; empty if there is none.
 std::string gradient_function(const tensorflow::NodeDef& node, const tensorflow::FunctionDefLibrary& library) {
   const auto function = node.attr().find("f");
@@ -225,6 +234,7 @@ Graph graph_from_proto(const tensorflow::GraphDef& proto, std::string_view what,
     const std::string gradient = gradient_function(node, proto.library());
     if (gradient.empty()) check_symbolic_gradient(node, proto.library(), what);
     Node made = node_from_proto(node, what, owner);
+    if (proto.versions().producer() < kScalarPlaceholders) forget_scalar_shape(made);
     if (!gradient.empty()) made.op = gradient, made.attrs = {};
     graph.add(std::move(made));
   }

@@ -198,7 +198,8 @@ class FrozenGraph {
   const std::vector<TensorSpec>& placeholders() const;
   // Nodes whose outputs nothing uses.
   std::vector<std::string> outputs() const;
-  // `outputs` are "node" or "node:number"; inputs by node name. Throws NotFound for unknown names.
+  // `outputs` are "node" or "node:number"; inputs by node name. Throws NotFound for unknown names, InvalidArgument for
+  // values that differ from their placeholder in dtype or shape.
   Tensors run(const std::map<std::string, Tensor>& inputs, const std::vector<std::string>& outputs) const;
 
  private:

@@ -1,6 +1,7 @@
 // Loading without an object graph: the outer graph is restored and run as a TensorFlow 1 session does it.
 #include <algorithm>
 #include <charconv>
+#include <list>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -283,11 +284,56 @@ struct FrozenGraph::State {
   std::shared_ptr<const graph::FunctionLibrary> library;
   std::shared_ptr<graph::Resources> resources = std::make_shared<graph::Resources>();
   std::vector<TensorSpec> placeholders;
-  std::mutex mutex;
-  std::map<std::pair<std::vector<std::string>, std::vector<std::string>>, std::shared_ptr<graph::Executable>> prepared;
+
+  // A graph that is prepared for some inputs and outputs.
+  struct Prepared {
+    std::vector<std::string> inputs, outputs;
+    std::vector<const TensorSpec*> specs;  // of the inputs that are placeholders; null for others
+    std::shared_ptr<graph::Executable> executable;
+  };
+  using PreparedPtr = std::shared_ptr<const Prepared>;
+  PreparedPtr prepare(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
+
+ private:
+  static constexpr std::size_t kMostPrepared = 64;
+  std::mutex mutex_;
+  std::list<PreparedPtr> prepared_;  // the one used last comes first
 };
 
+FrozenGraph::State::PreparedPtr FrozenGraph::State::prepare(const std::vector<std::string>& inputs,
+                                                            const std::vector<std::string>& outputs) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(
+      prepared_, [&](const PreparedPtr& each) { return each->inputs == inputs && each->outputs == outputs; });
+  if (found != prepared_.end()) {
+    prepared_.splice(prepared_.begin(), prepared_, found);
+    return prepared_.front();
+  }
+  const auto made = std::make_shared<Prepared>();
+  made->inputs = inputs, made->outputs = outputs;
+  std::vector<graph::Output> feeds, fetches;
+  for (const std::string& name : inputs) {
+    feeds.push_back(graph->parse_output(name));
+    const auto spec = std::ranges::find(placeholders, graph->node(feeds.back().node).name, &TensorSpec::name);
+    made->specs.push_back(spec == placeholders.end() ? nullptr : &*spec);
+  }
+  for (const std::string& name : outputs) fetches.push_back(graph->parse_output(name));
+  made->executable = graph::Executable::prepare(*graph, library, resources, feeds, fetches);
+  prepared_.push_front(made);
+  if (prepared_.size() > kMostPrepared) prepared_.pop_back();
+  return made;
+}
+
 namespace {
+
+// Like a session of TensorFlow, which takes what fits a placeholder only.
+void check_feed(const TensorSpec& spec, const Tensor& value) {
+  if ((spec.dtype == DType::kInvalid || value.dtype() == spec.dtype) && spec.shape.compatible_with(value.shape()))
+    return;
+  throw_invalid_argument(fmt::format("placeholder '{}': found {}{}, expected {}{}", spec.name,
+                                     dtype_name(value.dtype()), value.shape().to_string(), dtype_name(spec.dtype),
+                                     spec.shape.to_string()));
+}
 
 struct FileGraph {
   std::shared_ptr<graph::Graph> graph;
@@ -395,17 +441,11 @@ Tensors FrozenGraph::run(const std::map<std::string, Tensor>& inputs, const std:
     names.push_back(name);
     values.push_back(value);
   }
-  std::unique_lock lock(state_->mutex);
-  auto& executable = state_->prepared[{names, outputs}];
-  if (!executable) {
-    std::vector<graph::Output> feeds, fetches;
-    for (const std::string& name : names) feeds.push_back(state_->graph->parse_output(name));
-    for (const std::string& name : outputs) fetches.push_back(state_->graph->parse_output(name));
-    executable = graph::Executable::prepare(*state_->graph, state_->library, state_->resources, feeds, fetches);
+  const State::PreparedPtr prepared = state_->prepare(names, outputs);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (prepared->specs[i]) check_feed(*prepared->specs[i], values[i]);
   }
-  const auto prepared = executable;
-  lock.unlock();
-  return prepared->run(values);
+  return prepared->executable->run(values);
 }
 
 }  // namespace lockstep::saved_model

@@ -302,6 +302,53 @@ def test_frozen_graph(name, tmp_path):
         tool.assert_close(value, theirs.numpy())
 
 
+@pytest.mark.parametrize("name", ["g.pb", "g.pbtxt"])
+def test_values_that_do_not_fit_a_placeholder(name, tmp_path):
+    """A session refuses other shapes; Python converts dtypes for it, which the tool does within floats and within integers."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        x, n, d = v1.placeholder(F32, [None, 4], "x"), v1.placeholder(tf.int32, None, "n"), v1.placeholder_with_default(tf.zeros([2, 2]), [None, 2], "d")
+        tf.identity(x * 2, "x2"), tf.identity(n + 1, "n2"), tf.identity(d + 1, "d2")
+
+        def theirs(key, value):
+            return session.run(f"{key}2:0", {f"{key}:0": value})
+
+        tf.io.write_graph(graph.as_graph_def(), str(tmp_path), name, as_text=name.endswith("txt"))
+        for key, value in [("x", np.ones((3, 4))), ("n", np.arange(3)), ("d", np.ones((3, 2), "f"))]:
+            tool.assert_close(tool.predict(tmp_path / name, {key: value}, tmp_path, "--outputs", f"{key}2")[0][1], theirs(key, value))
+        for key, value, found in [("x", np.ones((2, 3), "f"), "float32(2, 3), expected float32(None, 4)"),
+                                  ("x", np.ones(4, "f"), "float32(4,), expected float32(None, 4)"),
+                                  ("d", np.ones((2, 3), "f"), "float32(2, 3), expected float32(None, 2)")]:
+            with pytest.raises(ValueError, match="Cannot feed value of shape"):
+                theirs(key, value)
+            given = tool.save_npz(tmp_path / "x.npz", **{key: value})
+            command = ["predict", tmp_path / name, "--input", given, "--output", tmp_path / "y.npz", "--outputs", f"{key}2"]
+            assert f"placeholder '{key}': found {found}" in tool.refused(*command)
+        tool.save_npz(given, n=np.ones(2, "f"))
+        assert "placeholder 'n': found float32(2,), expected int32" in tool.refused(*command[:-1], "n2")
+
+
+@pytest.mark.parametrize("producer, known", [(0, False), (21, False), (22, True)])
+def test_placeholders_of_old_graphs(producer, known, tmp_path):
+    """Before version 22 of graphs the shape of a placeholder of unknown rank was written like that of a scalar."""
+    with tf.Graph().as_default() as graph:
+        tf.identity(tf.compat.v1.placeholder(F32, [], "x") * 2, "y")
+    definition = graph.as_graph_def()
+    definition.versions.producer = producer
+    (tmp_path / "g.pb").write_bytes(definition.SerializeToString())
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        tf.import_graph_def(definition, name="")
+        given = {"x": np.ones(3, "f")}
+        if not known:
+            theirs = session.run("y:0", {"x:0": given["x"]})
+            tool.assert_close(tool.predict(tmp_path / "g.pb", given, tmp_path, "--outputs", "y")[0][1], theirs)
+        else:
+            with pytest.raises(ValueError, match="Cannot feed"):
+                session.run("y:0", {"x:0": given["x"]})
+            tool.save_npz(tmp_path / "x.npz", **given)
+            tool.refused("predict", tmp_path / "g.pb", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--outputs", "y")
+
+
 def test_tables_of_a_graph(tmp_path):
     v1, data = tf.compat.v1, np.array([b"b", b"x", b"a"])
     with tf.Graph().as_default() as graph, v1.Session() as session:
