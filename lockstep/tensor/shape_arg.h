@@ -23,6 +23,9 @@ class Extent {
   template <internal::StandsFor<Tensor> T>
   Extent(const T& scalar) : Extent(static_cast<Tensor>(scalar)) {}
   Extent(const Nested<Tensor>& scalar) : Extent(scalar.leaf()) {}
+  // An extent of a model's or a layer's shapes: model.output_shape()[1].
+  template <std::same_as<ShapePart> E>
+  Extent(const E& extent) : Extent(static_cast<std::int64_t>(extent)) {}
 
   std::int64_t known() const { return known_; }     // kUnknownDim where tensor() stands for it
   const Tensor& tensor() const { return tensor_; }  // undefined where the number is known

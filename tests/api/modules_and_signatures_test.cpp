@@ -262,6 +262,12 @@ TEST(TutorialLines, VectorsAreListsForConvertToTensor) {
   EXPECT_EQ(model.output_shape(), (ls::Shape{ls::None, 3}));
 }
 
+TEST(TutorialLines, ExtentsOfShapesOfModelsAreExtents) {
+  const keras::Sequential model({keras::Input({3}), ls::layers::Dense(5)});
+  const std::int64_t rows = 2;
+  EXPECT_EQ(keras::random::normal({.shape = {rows, model.output_shape()[1]}, .seed = 21}).shape(), (ls::Shape{2, 5}));
+}
+
 TEST(TutorialLines, VectorsOfVectorsInDictsAreTensors) {
   const std::vector<std::vector<std::string>> words = {{"a", "b"}, {"c", "d"}, {"e", "f"}};
   const std::vector<std::vector<double>> numbers = {{1, 2}, {3, 4}, {5, 6}};
