@@ -7,7 +7,7 @@ does for what has no digest (custom classes, callbacks, datasets).
 
 A tenth of the answers, drawn by LOCKSTEP_ANSWERS_SEED (printed, another one in each run), is computed in every run and
 compared with what is stored; under LOCKSTEP_CONFORMANCE=1 all are. LOCKSTEP_ANSWERS=write stores what is missing and, after
-a run of all cases of whole files, removes what nothing asked for; LOCKSTEP_ANSWERS=off computes all and compares nothing.
+a run of whole files, removes what nothing asked for; LOCKSTEP_ANSWERS=off computes all and compares nothing.
 """
 
 import collections

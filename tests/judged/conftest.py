@@ -35,7 +35,7 @@ def pytest_sessionfinish(session):
     """`make answers` removes the stored answers that no case of the files that were run asked for."""
     option = session.config.option
     parts = option.keyword or option.markexpr or any("::" in arg for arg in session.config.args)
-    if answers.MODE == "write" and tool.CONFORMANCE and not (parts or session.testsfailed or session.shouldstop or option.collectonly):
+    if answers.MODE == "write" and not (parts or session.testsfailed or session.shouldstop or option.collectonly):
         answers.remove_unasked({item.path.stem for item in session.items})
 
 
