@@ -14,6 +14,7 @@ constexpr int kDefaultPort = 8888;  // of TensorFlow's SlurmClusterResolver
 constexpr int kLastPort = 65535;
 constexpr int kMostRanks = 65536;
 constexpr std::size_t kMostNodes = kMostRanks;
+constexpr std::size_t kLongestName = 255;  // of a host, as in DNS
 
 // A launcher's variables, checked as they are read.
 class Variables {
@@ -193,7 +194,7 @@ int local_rank_of(const std::string& launcher, const std::string& name, const En
 [[noreturn]] void bad_node_list(const std::string& list, const std::string& part) {
   throw_invalid_argument(
       fmt::format("Slurm: the node list \"{}\" is not understood at \"{}\"; expected names such as node[01-03,7],gpu1",
-                  list, part));
+                  list.substr(0, 80), part.substr(0, 80)));
 }
 
 // "01-03" or "7" as texts of equal width.
@@ -235,9 +236,10 @@ std::vector<std::string> expand_node_list(const std::string& list) {
     if (current.size() == 1 && current[0].empty()) bad_node_list(list, list.substr(at));
     nodes.insert(nodes.end(), current.begin(), current.end());
     current = {""};
-    if (nodes.size() > kMostNodes) bad_node_list(list.substr(0, 80), "more than 65,536 nodes");
+    if (nodes.size() > kMostNodes) bad_node_list(list, "more than 65,536 nodes");
   };
   for (std::size_t at = 0; at < list.size(); ++at) {
+    if (current[0].size() > kLongestName) bad_node_list(list, "a name of more than 255 characters");
     if (list[at] == ',') {
       finish(at);
     } else if (list[at] == '[') {
@@ -247,7 +249,7 @@ std::vector<std::string> expand_node_list(const std::string& list) {
       for (const std::string& range : split_at_commas(list.substr(at + 1, close - at - 1))) {
         const std::vector<std::string> more = expand_range(range, list);
         numbers.insert(numbers.end(), more.begin(), more.end());
-        if (numbers.size() * current.size() > kMostNodes) bad_node_list(list.substr(0, 80), "more than 65,536 nodes");
+        if (numbers.size() * current.size() > kMostNodes) bad_node_list(list, "more than 65,536 nodes");
       }
       std::vector<std::string> longer;
       for (const std::string& name : current) {

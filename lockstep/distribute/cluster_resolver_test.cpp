@@ -367,6 +367,8 @@ TEST(Slurm, ContradictionsAreNamed) {
   EXPECT_THAT(with("a,b", "2(x3)"), AllOf(HasSubstr("\"2(x3)\""), HasSubstr("3 nodes"), HasSubstr("2 nodes")));
   EXPECT_THAT(with("a,b", "1(x2)"), HasSubstr("2 tasks on 2 nodes, but the step has 4 tasks on 2 nodes"));
   EXPECT_THAT(with("a,b", "2(y2)"), HasSubstr("at \"2(y2)\""));
+  EXPECT_THAT(with(std::string(300, 'n'), "4"),
+              AllOf(HasSubstr("a name of more than 255 characters"), HasSubstr(std::string(80, 'n') + "\"")));
   EXPECT_THAT(refusal([] {
                 return SlurmClusterResolver(std::nullopt, environment({{"SLURM_PROCID", "0"}}));
               }),
