@@ -139,7 +139,7 @@ namespace {
 // The product of the rows of each index, and 1 for others.
 Tensor product_of_rows(const IndexedSlices& rows, const Variable& variable) {
   const Tensor values = ops::cast(rows.values, variable.dtype());
-  return ops::call1("UnsortedSegmentProd", {values, rows.indices, Tensor::scalar(variable.shape()[0])});
+  return ops::call1("UnsortedSegmentProd", {values, rows.indices, Tensor::scalar(variable.read().dim(0))});
 }
 }  // namespace
 
@@ -238,12 +238,21 @@ void VariableImpl::require_made_under(const Strategy& strategy) const {
 }
 
 void VariableImpl::check(const Tensor& value, const char* what) const {
-  if (value.dtype() != dtype_ || !(value.shape() == shape_)) {
+  if (value.dtype() != dtype_ || !shape_.compatible_with(value.shape())) {
     throw_invalid_argument(fmt::format("{} of variable '{}': found {}{}, expected {}{}", what, path(),
                                        dtype_name(value.dtype()), value.shape().to_string(), dtype_name(dtype_),
                                        shape_.to_string()));
   }
 }
+
+namespace {
+// The shape of the variable may be unknown.
+void check_update(const Tensor& delta, const Tensor& value, const std::string& name, const char* what) {
+  if (delta.shape() == value.shape()) return;
+  throw_invalid_argument(fmt::format("{} of variable '{}': found shape {}, expected {}", what, name,
+                                     delta.shape().to_string(), value.shape().to_string()));
+}
+}  // namespace
 
 void VariableImpl::assign(const Tensor& value) {
   if (ops::ScopedRecorder::active()) {
@@ -260,6 +269,7 @@ void VariableImpl::assign_add(const Tensor& delta) {
     return;
   }
   check(delta, "assign_add");
+  check_update(delta, copies_[0], path(), "assign_add");
   update(ops::grad_enabled() ? ops::detach(delta) : delta, "AddV2");
 }
 
@@ -269,6 +279,7 @@ void VariableImpl::assign_sub(const Tensor& delta) {
     return;
   }
   check(delta, "assign_sub");
+  check_update(delta, copies_[0], path(), "assign_sub");
   update(ops::grad_enabled() ? ops::detach(delta) : delta, "Sub");
 }
 
@@ -341,6 +352,8 @@ Tensor VariableImpl::copy(int replica) const {
 }
 
 bool VariableImpl::is_in_worker_memory() const { return worker_memory_.defined() && same(copies_[0], worker_memory_); }
+
+void VariableMemory::set_shape(VariableImpl& variable, Shape shape) { variable.shape_ = std::move(shape); }
 
 void VariableMemory::set(VariableImpl& variable, Tensor value) {
   variable.check(value, "VariableMemory::set");

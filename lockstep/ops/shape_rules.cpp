@@ -100,12 +100,14 @@ std::int64_t window_output(std::int64_t input, std::int64_t window, std::int64_t
   if (input == kUnknownDim) return kUnknownDim;
   const std::int64_t reach = (window - 1) * dilation;
   if (padding == "SAME") return (input + stride - 1) / stride;
-  if (padding == "VALID") return std::max<std::int64_t>(0, (input - reach + stride - 1) / stride);
-  if (padding == "EXPLICIT") {
-    const std::int64_t room = input + before + after - reach - 1;
-    return room < 0 ? 0 : room / stride + 1;
+  if (padding != "VALID" && padding != "EXPLICIT") throw_invalid_argument(fmt::format("unknown padding '{}'", padding));
+  const std::int64_t padded = padding == "EXPLICIT" ? input + before + after : input;
+  const std::int64_t output = (padded - reach - 1 + stride) / stride;
+  if (output < 0) {
+    throw_invalid_argument(fmt::format("the output size would be {}: input size {}, window {}, stride {}, dilation {}",
+                                       output, padded, window, stride, dilation));
   }
-  throw_invalid_argument(fmt::format("unknown padding '{}'", padding));
+  return output;
 }
 
 }  // namespace lockstep::ops

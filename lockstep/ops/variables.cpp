@@ -54,7 +54,7 @@ Tensors add_to(const Call& call, int sign) {
   const at::Tensor value = dense(v.read()).detach(), &delta = in(call, 1);
   if (value.sizes() != delta.sizes()) {
     throw_invalid_argument(fmt::format("variable '{}' has shape {}, the update {}", v.resource_name(),
-                                       v.shape().to_string(), call.input(1).shape().to_string()));
+                                       Shape(value.sizes().vec()).to_string(), call.input(1).shape().to_string()));
   }
   v.assign(wrap(at::add(value, delta, sign)));
   return {};
@@ -175,8 +175,10 @@ void register_variables(Table& table) {
         return Shapes{Shape{shape.known_rank() ? shape.rank() : kUnknownDim}};
       },
       [](const Call& call) {
-        return one(at::tensor(at::IntArrayRef(variable_in(call).shape().dims()), at::kLong)
-                       .to(to_scalar_type(call.attr<DType>("out_type"))));
+        VariableResource& v = variable_in(call);
+        const Shape shape = v.shape().fully_known() ? v.shape() : v.read().shape();
+        return one(
+            at::tensor(at::IntArrayRef(shape.dims()), at::kLong).to(to_scalar_type(call.attr<DType>("out_type"))));
       });
   table.add("ResourceGather", gather_shape, resource_gather);
   table.add("ResourceGatherNd", nullptr, [](const Call& call) {

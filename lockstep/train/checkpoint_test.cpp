@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/layers.h"
@@ -55,6 +56,20 @@ Code code_of(const std::function<void()>& fn) {
     return error.code();
   }
   return Code::kUnknown;
+}
+
+TEST_F(CheckpointTest, RestoresAnotherSizeWhereTheShapeIsUnknown) {
+  const VariablePtr v = floats({1, 2});
+  distribute::VariableMemory::set_shape(*v, Shape{kUnknownDim});
+  const std::string saved = Checkpoint({{"v", v}}).save(path("ckpt"));
+  v->assign(Tensor::from_vector<float>({3, 4, 5}));
+  EXPECT_EQ(code_of([&] { v->assign_add(Tensor::from_vector<float>({1})); }), Code::kInvalidArgument);
+  v->assign_add(Tensor::from_vector<float>({1, 1, 1}));
+  EXPECT_EQ(value(v), (Floats{4, 5, 6}));
+  Checkpoint({{"v", v}}).restore(saved);
+  EXPECT_EQ(value(v), (Floats{1, 2}));
+  EXPECT_EQ(v->shape(), Shape{kUnknownDim});
+  EXPECT_EQ(code_of([&] { v->assign(Tensor::from_vector<float>({3, 4}, Shape{1, 2})); }), Code::kInvalidArgument);
 }
 
 TEST_F(CheckpointTest, SavesCountsAndRestores) {

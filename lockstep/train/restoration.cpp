@@ -199,7 +199,7 @@ bool Restoration::fits(int saved, const Tracked& child) const {
   const auto* attribute = graph_.nodes[at(saved)].attribute(formats::kVariableValue);
   if ((variable != nullptr) != (attribute != nullptr)) return false;
   if (!variable) return true;
-  return reader_.contains(attribute->key) && reader_.info(attribute->key).shape == variable->shape();
+  return reader_.contains(attribute->key) && variable->shape().compatible_with(reader_.info(attribute->key).shape);
 }
 
 void Restoration::take_values(int number) {
@@ -343,7 +343,7 @@ void Restoration::queue(const std::string& key, const distribute::VariablePtr& v
     pending_.push_back({variable, changed(info, Tensor::from_data(reader_.read(key)), *variable), nullptr});
     return;
   }
-  if (!(info.shape == variable->shape())) {
+  if (!variable->shape().compatible_with(info.shape)) {
     throw_invalid_argument(
         fmt::format("{}: received incompatible tensor '{}' with shape {} when attempting to restore "
                     "variable with shape {} and name {}",

@@ -78,6 +78,50 @@ def test_module(tmp_path, rows):
     compare(tmp_path / "m", tmp_path, {"x": tool.generator("module", rows).normal(size=(rows, 4)).astype("f")}, "--batch-size", "32")
 
 
+class Growing(tf.Module):
+    """Variables of partly unknown shapes."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = tf.Variable(np.arange(6.).reshape(2, 3).astype("f"), shape=tf.TensorShape([None, 3]))
+        self.any = tf.Variable(np.arange(4), shape=tf.TensorShape(None))
+        self.empty = tf.Variable(np.zeros((0, 3), "f"), shape=tf.TensorShape([None, 3]))
+
+    def read(self, x):
+        return {"joined": tf.concat([self.rows, x], 0), "shape": tf.shape(self.rows), "any": self.any, "size": tf.shape(self.empty)}
+
+    def assign(self, x):
+        self.any.assign(tf.zeros([2, 2], tf.int64))
+        self.empty.assign(x)
+        self.rows.assign(tf.concat([self.rows, x], 0))
+        return {"rows": self.rows * 2., "any": self.any.read_value(), "size": tf.shape(self.empty), "picked": tf.gather(self.rows, [1, 0])}
+
+    def loop(self, x):
+        for i in tf.range(3):
+            self.rows.assign(tf.concat([self.rows, x[:1] * tf.cast(i, F32)], 0))
+        return {"rows": self.rows.read_value()}
+
+    def add(self, x):
+        self.rows.assign_add(x[:2])
+        return {"rows": self.rows.read_value()}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("name", ["read", "assign", "loop", "add"])
+def test_variables_of_unknown_shapes(name, rows, tmp_path):
+    module = Growing()
+    function = tf.function(getattr(module, name), input_signature=[tf.TensorSpec([None, 3], name="x")])
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures=function)
+    inputs = {"x": tool.generator("growing", rows).normal(size=(rows, 3)).astype("f")}
+    if name != "add" or rows > 1:
+        return compare(tmp_path / "m", tmp_path, inputs)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shapes must be equal"):
+        function(inputs["x"])
+    tool.save_npz(tmp_path / "x.npz", **inputs)
+    line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz")
+    assert "has shape (2, 3), the update (1, 3)" in line
+
+
 @pytest.mark.parametrize("n", [0, 1, 5, 6, 7])
 def test_control_flow(tmp_path, n):
     module = Loops()
@@ -347,6 +391,27 @@ def test_placeholders_of_old_graphs(producer, known, tmp_path):
                 session.run("y:0", {"x:0": given["x"]})
             tool.save_npz(tmp_path / "x.npz", **given)
             tool.refused("predict", tmp_path / "g.pb", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--outputs", "y")
+
+
+@pytest.mark.parametrize("op, window, options", [("Conv2D", 4, {}), ("Conv2D", 6, {"padding": "EXPLICIT", "explicit_paddings": [0, 0, 1, 1, 0, 0, 0, 0]}),
+                                                 ("Conv2D", 2, {"dilations": [1, 3, 1, 1]}), ("MaxPool", 4, {}), ("AvgPool", 5, {})])
+def test_windows_longer_than_an_image(op, window, options, tmp_path):
+    """The output would have a negative size."""
+    options = {"strides": [1, 1, 1, 1], "padding": "VALID", **options}
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(F32, None, "x")
+        if op == "Conv2D":
+            y = tf.raw_ops.Conv2D(input=x, filter=tf.ones([window, 2, 1, 3]), **options)
+        else:
+            y = getattr(tf.raw_ops, op)(**{"value" if op == "AvgPool" else "input": x}, ksize=[1, window, 2, 1], **options)
+        tf.identity(y, "y")
+        given = np.ones((2, 2, 5, 1), "f")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="output size would be negative"):
+            session.run("y:0", {x: given})
+    tf.io.write_graph(graph.as_graph_def(), str(tmp_path), "g.pb", as_text=False)
+    tool.save_npz(tmp_path / "x.npz", x=given)
+    line = tool.refused("predict", tmp_path / "g.pb", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--outputs", "y")
+    assert f"{op}: the output size would be -" in line
 
 
 def test_tables_of_a_graph(tmp_path):
