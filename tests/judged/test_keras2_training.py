@@ -185,3 +185,26 @@ def test_state_of_keras_before_tensorflow_2(names, tmp_path):
             "--save", tmp_path / "fit.h5")
     for ours, theirs in zip(stored.weights(tf_keras, tmp_path / "fit.h5"), wanted, strict=True):
         tool.assert_close(ours, theirs, 2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("one", [False, True], ids=["several", "one"])
+def test_accuracy_of_a_file_without_training(one, tmp_path):
+    """tf-keras writes "accuracy" of a model that saw no targets as categorical_accuracy, and reads it so: of class numbers the first
+    class counts as right."""
+    def written():
+        rng = tool.generator("accuracy without training", one)
+        x = tf_keras.Input(VECTOR)
+        ends = [L.Dense(3, "softmax", name="a")(x), L.Dense(2, name="b")(x)]
+        model = randomised(tf_keras.Model(x, ends[0] if one else ends), rng)
+        loss = "sparse_categorical_crossentropy"
+        model.compile("sgd", loss if one else {"a": loss, "b": "mse"}, metrics=["accuracy"] if one else {"a": ["accuracy"]})
+        model.save(tmp_path / "m.h5")
+        values, classes = rng.normal(0, 1, (20, *VECTOR)).astype("float32"), rng.integers(0, 3, 20)
+        other = rng.normal(0, 1, (20, 2)).astype("float32")
+        tool.save_npz(tmp_path / "d.npz", x=values, **({"y": classes} if one else {"y_a": classes, "y_b": other}))
+        model = tf_keras.models.load_model(tmp_path / "m.h5")
+        return model.evaluate(values, classes if one else [classes, other], batch_size=8, verbose=0, return_dict=True)
+
+    wanted = stored.original(written, tmp_path)
+    found = json.loads(tool.ok("evaluate", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--batch-size", 8, "--json"))
+    assert found == pytest.approx(wanted, 1e-5)

@@ -318,11 +318,14 @@ Tensor targets_of_mean(const metrics::Metric& metric, const Tensor& target, cons
 void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
   const Tensors targets = by_output(y, y_pred), outputs = y_pred.flatten(), weights = by_output(sample_weight, y_pred);
   for (const OutputMetric& item : metrics_) {
-    const Tensor target = leaf_for(targets, item.output);
+    Tensor target = leaf_for(targets, item.output);
     if (!target.defined()) continue;
     auto [weight, mask] = counted_of(item.weighted ? weights : Tensors(), item.output, outputs[item.output]);
     // A weight of all metrics in Keras 2; in Keras 3 only some look for it.
     if (model_.keras_version() < 3) {
+      // Its steps give targets that are vectors an axis, which categorical_accuracy looks for the largest along:
+      // "accuracy" in an .h5 of a model that saw no targets is this metric, whatever the loss is.
+      if (target.rank() == 1 && outputs[item.output].rank() == 2) target = ops::expand_dims(target, -1);
       weight = metrics::weight_and_mask(weight, std::exchange(mask, Tensor()));
       weight = metrics::weight_and_mask(weight, targets_of_mean(*item.metric, target, outputs[item.output]));
     }
