@@ -246,11 +246,13 @@ void VariableImpl::check(const Tensor& value, const char* what) const {
 }
 
 namespace {
-// The shape of the variable may be unknown.
-void check_update(const Tensor& delta, const Tensor& value, const std::string& name, const char* what) {
-  if (delta.shape() == value.shape()) return;
-  throw_invalid_argument(fmt::format("{} of variable '{}': found shape {}, expected {}", what, name,
-                                     delta.shape().to_string(), value.shape().to_string()));
+// An update of a variable of unknown shape has the shape of the value.
+void check_update(const VariableImpl& variable, const Tensor& delta, const char* what) {
+  if (variable.shape().fully_known()) return;
+  const Shape shape = variable.copy(0).shape();
+  if (delta.shape() == shape) return;
+  throw_invalid_argument(fmt::format("{} of variable '{}': found shape {}, expected {}", what, variable.path(),
+                                     delta.shape().to_string(), shape.to_string()));
 }
 }  // namespace
 
@@ -269,7 +271,7 @@ void VariableImpl::assign_add(const Tensor& delta) {
     return;
   }
   check(delta, "assign_add");
-  check_update(delta, copies_[0], path(), "assign_add");
+  check_update(*this, delta, "assign_add");
   update(ops::grad_enabled() ? ops::detach(delta) : delta, "AddV2");
 }
 
@@ -279,7 +281,7 @@ void VariableImpl::assign_sub(const Tensor& delta) {
     return;
   }
   check(delta, "assign_sub");
-  check_update(delta, copies_[0], path(), "assign_sub");
+  check_update(*this, delta, "assign_sub");
   update(ops::grad_enabled() ? ops::detach(delta) : delta, "Sub");
 }
 

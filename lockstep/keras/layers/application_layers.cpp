@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/unexported_layer_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/random.h"
@@ -13,21 +14,10 @@ namespace {
 
 using namespace layers;
 
-// Classes that Keras's files name by the module of their source.
-template <typename Derived, typename Options>
-class UnexportedLayer : public ConfiguredLayer<Derived, Options> {
- public:
-  Json module() const override { return std::string("keras.src.applications.") + Derived::kModule; }
-  Json registered_name() const override { return Derived::kClass; }
-
- protected:
-  using ConfiguredLayer<Derived, Options>::ConfiguredLayer;
-};
-
 class LayerScaleLayer : public UnexportedLayer<LayerScaleLayer, LayerScaleOptions> {
  public:
   static constexpr const char* kClass = "LayerScale";
-  static constexpr const char* kModule = "convnext";
+  static constexpr const char* kModule = "keras.src.applications.convnext";
   template <typename V>
   static void fields(V& v, LayerScaleOptions& o) {
     v("init_values", o.init_values, Field::kRequired);
@@ -51,7 +41,7 @@ class LayerScaleLayer : public UnexportedLayer<LayerScaleLayer, LayerScaleOption
 class StochasticDepthLayer : public UnexportedLayer<StochasticDepthLayer, StochasticDepthOptions> {
  public:
   static constexpr const char* kClass = "StochasticDepth";
-  static constexpr const char* kModule = "convnext";
+  static constexpr const char* kModule = "keras.src.applications.convnext";
   template <typename V>
   static void fields(V& v, StochasticDepthOptions& o) {
     v("drop_path_rate", o.drop_path_rate, Field::kRequired);
@@ -84,7 +74,7 @@ class StochasticDepthLayer : public UnexportedLayer<StochasticDepthLayer, Stocha
 class CustomScale : public UnexportedLayer<CustomScale, CustomScaleLayerOptions> {
  public:
   static constexpr const char* kClass = "CustomScaleLayer";
-  static constexpr const char* kModule = "inception_resnet_v2";
+  static constexpr const char* kModule = "keras.src.applications.inception_resnet_v2";
   template <typename V>
   static void fields(V& v, CustomScaleLayerOptions& o) {
     v("scale", o.scale, Field::kRequired);

@@ -12,7 +12,7 @@
 namespace lockstep::losses {
 namespace {
 
-// Keras computes losses in floatx. What it converts is no longer known to come from a softmax or sigmoid.
+// Keras computes losses in floatx. The cast drops the logits of a softmax or sigmoid, as in Keras.
 Tensor to_float32(const Tensor& x) { return x.dtype() == DType::kFloat32 ? x : ops::cast(x, DType::kFloat32); }
 
 Tensor weight_and_mask(const Tensor& weight, const Tensor& mask) {

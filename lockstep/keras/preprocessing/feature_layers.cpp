@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/merging.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
+#include "lockstep/keras/layers/unexported_layer_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/keras/preprocessing/feature_layers_internal.h"
 #include "lockstep/ops/functions.h"
@@ -12,34 +13,27 @@ namespace {
 
 using namespace layers;
 
-// Keras's files name the module of their source.
-template <typename Derived, typename Options>
-class FeatureLayer : public ConfiguredLayer<Derived, Options> {
- public:
-  Json module() const override { return "keras.src.layers.preprocessing.feature_space"; }
-  Json registered_name() const override { return Derived::kClass; }
+constexpr const char* kFeatureSpace = "keras.src.layers.preprocessing.feature_space";
 
- protected:
-  using ConfiguredLayer<Derived, Options>::ConfiguredLayer;
-};
-
-class FeatureIdentity : public FeatureLayer<FeatureIdentity, NamedOptions> {
+class FeatureIdentity : public UnexportedLayer<FeatureIdentity, NamedOptions> {
  public:
   static constexpr const char* kClass = "TFDIdentity";
+  static constexpr const char* kModule = kFeatureSpace;
   template <typename V>
   static void fields(V&, NamedOptions&) {}
-  explicit FeatureIdentity(NamedOptions options) : FeatureLayer(std::move(options)) {}
+  explicit FeatureIdentity(NamedOptions options) : UnexportedLayer(std::move(options)) {}
   Structure call(const Structure& inputs, const CallContext&) override { return inputs; }
 };
 
-class FeatureConcat : public FeatureLayer<FeatureConcat, ConcatenateOptions> {
+class FeatureConcat : public UnexportedLayer<FeatureConcat, ConcatenateOptions> {
  public:
   static constexpr const char* kClass = "TFDConcat";
+  static constexpr const char* kModule = kFeatureSpace;
   template <typename V>
   static void fields(V& v, ConcatenateOptions& o) {
     v("axis", o.axis, Field::kRequired);
   }
-  explicit FeatureConcat(ConcatenateOptions options) : FeatureLayer(std::move(options)) {}
+  explicit FeatureConcat(ConcatenateOptions options) : UnexportedLayer(std::move(options)) {}
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensors parts = in_common_dtype(inputs.flatten());
     if (parts.empty()) throw_invalid_argument(fmt::format("TFDConcat '{}' requires inputs", name()));
