@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/feature_space_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/preprocessing.h"
 #include "lockstep/keras/naming_internal.h"
@@ -28,105 +29,7 @@ std::string preprocessor_name(const std::string& name, const char* kind) {
   return own_or_auto_name(name, kind) + "_preprocessor";
 }
 
-// How many numbers of a layer's there are; empty for layers that give no numbers of categories.
-std::optional<std::int64_t> categories_of(const LayerHandle& layer) {
-  const std::string kind = layer->class_name();
-  if (kind == "IntegerLookup" || kind == "StringLookup") return layers::vocabulary_size(layer);
-  if (kind == "Hashing" || kind == "HashedCrossing" || kind == "Discretization")
-    return layer->get_config().at("num_bins").get<std::int64_t>();
-  return std::nullopt;
-}
-
 }  // namespace
-
-struct FeatureSpace::State {
-  std::vector<std::pair<std::string, Feature>> features;
-  std::vector<std::pair<Cross, LayerHandle>> crosses;
-  std::string output_mode;
-  std::map<std::string, LayerHandle> one_hot_encoders;
-  std::vector<std::pair<std::string, Tensor>> inputs;
-  LayerHandle concat;
-  bool adapted = false;
-  std::optional<Structure> encoded;
-
-  static bool learns(const Feature& feature) {
-    const std::string kind = feature.preprocessor->class_name();
-    if (kind == "Normalization") return feature.preprocessor->get_config().at("mean").is_null();
-    if (kind == "TextVectorization") return feature.preprocessor->get_config().at("vocabulary").is_null();
-    return kind == "Discretization" || kind == "IntegerLookup" || kind == "StringLookup";
-  }
-
-  // The output of `layer`, as its feature or cross is encoded.
-  Tensor encoded_column(const std::string& name, const LayerHandle& layer, const std::string& mode, Tensor value) {
-    if (mode == "one_hot") {
-      auto& encoder = one_hot_encoders[name];
-      if (!encoder) {
-        if (!is_integer(value.dtype())) {
-          throw_invalid_argument(
-              fmt::format("FeatureSpace: feature '{}' with output_mode 'one_hot' requires integers, "
-                          "its preprocessor gives {}",
-                          name, dtype_name(value.dtype())));
-        }
-        const std::optional<std::int64_t> categories = categories_of(layer);
-        if (!categories) {
-          throw_invalid_argument(fmt::format(
-              "FeatureSpace: the number of categories of feature '{}' is not known; use output_mode 'int'", name));
-        }
-        encoder = layers::CategoryEncoding(*categories, {.output_mode = "multi_hot"});
-      }
-      value = encoder(value).leaf();
-    }
-    if (output_mode == "concat" && (is_integer(value.dtype()) || value.dtype() == DType::kString) && mode != "float") {
-      throw_invalid_argument(
-          fmt::format("FeatureSpace: feature '{}' is not encoded, it has dtype {}; use output_mode 'dict'", name,
-                      dtype_name(value.dtype())));
-    }
-    return value;
-  }
-
-  Structure encode(const std::map<std::string, Tensor>& columns) {
-    std::map<std::string, Tensor> processed;
-    for (const auto& [name, feature] : features) {
-      const auto column = columns.find(name);
-      if (column == columns.end()) throw_invalid_argument(fmt::format("FeatureSpace: there is no column '{}'", name));
-      processed[name] = feature.preprocessor(column->second).leaf();
-    }
-    Structure::Dict all;
-    std::vector<const std::pair<std::string, Feature>*> sorted;
-    for (const auto& feature : features) sorted.push_back(&feature);
-    std::ranges::sort(sorted, {}, [](const auto* feature) { return feature->first; });
-    for (const auto* feature : sorted) {
-      all.emplace_back(feature->first, encoded_column(feature->first, feature->second.preprocessor,
-                                                      feature->second.output_mode, processed.at(feature->first)));
-    }
-    std::map<std::string, Tensor> crossed;
-    for (const auto& [cross, layer] : crosses) {
-      Structure::List parts;
-      for (const std::string& name : cross.options.feature_names) parts.push_back(processed.at(name));
-      crossed[cross.name()] =
-          encoded_column(cross.name(), layer, cross.options.output_mode, layer(Structure::list(parts)).leaf());
-    }
-    for (auto& [name, value] : crossed) all.emplace_back(name, value);
-    if (output_mode == "dict") return Structure::dict(std::move(all));
-    if (all.size() == 1) return all[0].second;
-    Structure::List parts;
-    for (auto& [name, value] : all) {
-      // NumPy's promotion: integers that are given for a feature "float" become those of the others.
-      const Tensor part = value.leaf();
-      parts.push_back(is_floating(part.dtype()) || part.is_symbolic() ? part : ops::cast(part, DType::kFloat32));
-    }
-    if (!concat) concat = keras::feature_concat();
-    return concat(Structure::list(parts));
-  }
-
-  void require_adapted() {
-    if (adapted) return;
-    for (const auto& [name, feature] : features) {
-      if (learns(feature)) throw_failed_precondition("FeatureSpace requires adapt() before it is used");
-    }
-    adapted = true;
-  }
-};
 
 std::string FeatureSpace::Cross::name() const { return fmt::format("{}", fmt::join(options.feature_names, "_X_")); }
 
@@ -185,7 +88,11 @@ FeatureSpace::FeatureSpace(const Options& o) : state_(std::make_shared<State>())
     throw_invalid_argument(
         fmt::format("FeatureSpace: unknown output_mode '{}', expected concat or dict", o.output_mode));
   }
+  state_->name = o.name.empty() ? keras::auto_name("feature_space") : o.name;
   state_->output_mode = o.output_mode;
+  state_->crossing_dim = o.crossing_dim;
+  state_->hashing_dim = o.hashing_dim;
+  state_->num_discretization_bins = o.num_discretization_bins;
   const auto of_kind = [&](const std::string& kind, const std::string& name) -> Feature {
     if (kind == "float") return float_({.name = name});
     if (kind == "float_normalized") return float_normalized({.name = name});
@@ -271,5 +178,7 @@ std::map<std::string, LayerHandle> FeatureSpace::crossers() const {
   for (const auto& [cross, layer] : state_->crosses) layers.emplace(cross.name(), layer);
   return layers;
 }
+
+std::string FeatureSpace::name() const { return state_->name; }
 
 }  // namespace lockstep::utils

@@ -1,6 +1,7 @@
 // keras.utils.FeatureSpace: the columns of a table as numbers.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,8 +11,10 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/base/json.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/keras/layers/layer_handle.h"
+#include "lockstep/keras/models/model.h"
 #include "lockstep/keras/nested.h"
 
 namespace lockstep::utils {
@@ -54,8 +57,9 @@ struct HashedFeatureOptions {
 //   feature_space.adapt(dataset_of_dicts);
 //   train = train.map([&](const ls::Structure& x, const ls::Tensor& y) { return std::pair{feature_space(x), y}; });
 //
-// The order of columns, their numbers and the names of layers are Keras's. Copies share the layers. It is not saved by
-// itself: a model from get_inputs() to what get_encoded_features() gives contains its layers.
+// The order of columns, their numbers and the names of layers are Keras's. Copies share the layers. A model from
+// get_inputs() to what get_encoded_features() gives contains the layers; save() writes them without one, and
+// keras::load_model() gives a model of such a file.
 class FeatureSpace {
  public:
   // What a column holds, and how it is encoded: "int", "one_hot" (of integers) or "float".
@@ -130,6 +134,16 @@ class FeatureSpace {
   };
   // Throws InvalidArgument for unknown kinds, names and modes.
   explicit FeatureSpace(const Options& options);
+  // The one that a model read from its file is: FeatureSpace(keras::load_model("space.keras")). Throws InvalidArgument
+  // for other models.
+  template <std::derived_from<keras::Model> M>
+  explicit FeatureSpace(const M& model) : FeatureSpace(of_model(model)) {}
+  // From the result of get_config(); what it has learned is in files only. Throws as load_model does.
+  static FeatureSpace from_config(const Json& config);
+  Json get_config() const;
+  // A .keras file, which Keras's load_model reads. Throws FailedPrecondition before adapt() where a feature learns, and
+  // InvalidArgument for another suffix.
+  void save(const std::string& path) const;
 
   // Learns from a dataset of dicts, batched or not, or from a dict of arrays.
   void adapt(const data::Dataset& dataset) const;
@@ -142,8 +156,11 @@ class FeatureSpace {
   keras::Structure get_encoded_features() const;
   std::map<std::string, keras::LayerHandle> preprocessors() const;
   std::map<std::string, keras::LayerHandle> crossers() const;
+  std::string name() const;
 
  private:
+  friend class FeatureSpaceModel;
+  static FeatureSpace of_model(const keras::Model& model);
   struct State;
   std::shared_ptr<State> state_;
 };

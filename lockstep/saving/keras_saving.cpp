@@ -17,9 +17,11 @@
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/io/scratch_folder_internal.h"
+#include "lockstep/keras/feature_space_internal.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/weight_limit_internal.h"
 #include "lockstep/keras/models/keras2_order_internal.h"
+#include "lockstep/keras/object_config.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
@@ -107,8 +109,8 @@ void add_own_assets(const SavedObject& object, std::vector<formats::KerasAsset>&
     assets.push_back({below(object.path, name), io::read_text(io::posix_file_system(), scratch.file(name))});
 }
 
-void load_own_assets(ModelImpl& model, const formats::KerasArchive& archive) {
-  for (const SavedObject& object : saved_objects(model, layer_attribute_of(archive.weights()))) {
+void load_own_assets(const std::vector<SavedObject>& objects, const formats::KerasArchive& archive) {
+  for (const SavedObject& object : objects) {
     if (!object.own_assets) continue;
     io::ScratchFolder scratch;
     const std::string folder = below(object.path, "");
@@ -133,9 +135,10 @@ std::vector<formats::KerasAsset> assets_of(ModelImpl& model) {
   return assets;
 }
 
-void load_assets(ModelImpl& model, const formats::KerasArchive& archive, const std::string& path) {
+void load_assets(const std::vector<SavedObject>& objects, const formats::KerasArchive& archive,
+                 const std::string& path) {
   const std::vector<std::string> assets = archive.assets();
-  for (const SavedObject& object : saved_objects(model, layer_attribute_of(archive.weights()))) {
+  for (const SavedObject& object : objects) {
     if (!object.vocabulary || object.vocabulary->vocabulary_in_config()) continue;
     const std::string name = object.path + kVocabulary;
     if (std::find(assets.begin(), assets.end(), name) == assets.end())
@@ -178,11 +181,11 @@ std::vector<distribute::VariablePtr> optimizer_targets(const optimizers::Optimiz
 }
 
 // All of the model's objects from a weights file. `optimizer_state` is only read when the counts agree, as Keras does.
-void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const std::string& path, bool skip_mismatch,
-                  Assignment& assignment) {
+void plan_weights(const std::vector<SavedObject>& objects, const formats::KerasWeights& weights,
+                  const std::string& path, bool skip_mismatch, Assignment& assignment) {
   std::vector<std::string> failures;
   const LayerAttribute attribute = layer_attribute_of(weights);
-  for (const SavedObject& object : saved_objects(model, attribute)) {
+  for (const SavedObject& object : objects) {
     auto stored = weights.variables(object.path);
     const auto& entries = object.state.entries;
     const optimizers::Optimizer* optimizer = object.optimizer;
@@ -284,6 +287,26 @@ std::int64_t file_bytes(const std::string& path) {
   return total;
 }
 
+std::vector<SavedObject> objects_in(ModelImpl& model, const formats::KerasWeights& weights) {
+  return saved_objects(model, layer_attribute_of(weights));
+}
+
+void load_objects(const std::vector<SavedObject>& objects, const formats::KerasArchive& archive,
+                  const std::string& path) {
+  Assignment assignment;
+  plan_weights(objects, archive.weights(), path, false, assignment);
+  load_assets(objects, archive, path);
+  assignment.commit();
+  load_own_assets(objects, archive);
+}
+
+// Its columns are encoded by what its layers have learned, which the model from it contains.
+keras::Model load_feature_space(const Json& config, const formats::KerasArchive& archive, const std::string& path) {
+  const auto space = utils::FeatureSpace::from_config(config);
+  load_objects(saved_objects(utils::FeatureSpaceModel::attributes_of(space)), archive, path);
+  return keras::Model(std::make_shared<utils::FeatureSpaceModel>(space));
+}
+
 // The version of Keras that wrote it; empty if the archive has none.
 std::string version_of(const formats::KerasArchive& archive) {
   const Json& metadata = archive.metadata();
@@ -297,6 +320,9 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   {
     // Variables that a config requests may not take more memory than a few times the file's size.
     const keras::LoadScope limit(4 * file_bytes(path) + (std::int64_t{64} << 20));
+    const auto object = keras::parse_object_config(archive.config());
+    if (object && object->class_name == "FeatureSpace" && object->module == "keras.utils")
+      return load_feature_space(object->config, archive, path);
     const std::string version = version_of(archive);
     const bool old = weights_origin(version, "").major < 3;
     model = model_of_config(old ? with_bin_boundaries(archive.config(), archive.weights()) : archive.config(), version);
@@ -312,11 +338,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
     }
     if (trainer.compiled() && model->built()) trainer.build_optimizer();
   }
-  Assignment assignment;
-  plan_weights(*model, archive.weights(), path, false, assignment);
-  load_assets(*model, archive, path);
-  assignment.commit();
-  load_own_assets(*model, archive);
+  load_objects(objects_in(*model, archive.weights()), archive, path);
   keras::set_keras_version(*model, weights_origin(version_of(archive), "").major);
   return keras::Model(model);
 }
@@ -340,6 +362,10 @@ keras::Model load_architecture(const std::string& path, const LoadModelOptions& 
 
 Json model_config(ModelImpl& model) {
   Json config = keras::serialize_operation(model);
+  if (dynamic_cast<const utils::FeatureSpaceModel*>(&model)) {
+    config.erase("compile_config");
+    return config;
+  }
   config["compile_config"] = compile_config_of_keras3(model.trainer().get_compile_config(), model);
   return config;
 }
@@ -359,6 +385,9 @@ void save_model(ModelImpl& model, const std::string& path, const SaveModelOption
                                     [&] { save_model(model, path, alone); });
   }
   check_target(path, options.overwrite);
+  const bool space = dynamic_cast<const utils::FeatureSpaceModel*>(&model) != nullptr;
+  if (space && !path.ends_with(".keras"))
+    throw_invalid_argument(fmt::format("cannot save a FeatureSpace to '{}': the name must end in .keras", path));
   if (path.ends_with(".h5") || path.ends_with(".hdf5")) {
     require_built(model, path);
     save_legacy_model(model, path, options.include_optimizer, options.h5_dialect);
@@ -411,6 +440,9 @@ void load_weights(ModelImpl& model, const std::string& path, const LoadWeightsOp
         "model '{}' has not been built, so weights cannot be loaded into it; build it first", model.name()));
   }
   Assignment assignment;
+  const auto plan_from = [&](const formats::KerasWeights& weights) {
+    plan_weights(objects_in(model, weights), weights, path, options.skip_mismatch, assignment);
+  };
   const formats::Detected found = formats::detect(path);
   const bool legacy =
       found.kind == formats::Kind::kKerasH5 || (found.kind == formats::Kind::kWeightsH5 && is_legacy_weights(path));
@@ -421,14 +453,14 @@ void load_weights(ModelImpl& model, const std::string& path, const LoadWeightsOp
   if (legacy) {
     plan_legacy_weights(model, path, options, assignment);
   } else if (found.kind == formats::Kind::kKeras) {
-    plan_weights(model, formats::KerasArchive::open(path).weights(), path, options.skip_mismatch, assignment);
+    plan_from(formats::KerasArchive::open(path).weights());
   } else if (found.kind == formats::Kind::kWeightsH5) {
-    plan_weights(model, formats::KerasWeights::open(path), path, options.skip_mismatch, assignment);
+    plan_from(formats::KerasWeights::open(path));
   } else if (found.kind == formats::Kind::kTfCheckpoint || found.kind == formats::Kind::kSavedModel) {
     if (options.skip_mismatch) throw_invalid_argument(fmt::format("'{}': skip_mismatch requires a Keras file", path));
     train::read_model_checkpoint(model, found.path);
   } else if (found.kind == formats::Kind::kSafetensors) {
-    plan_weights(model, weights_of_safetensors(path), path, options.skip_mismatch, assignment);
+    plan_from(weights_of_safetensors(path));
   } else {
     throw_invalid_argument(
         fmt::format("'{}' is a {} file; expected .weights.h5, .keras, .h5, .safetensors or a TensorFlow checkpoint",

@@ -1,4 +1,5 @@
-// The saving methods of keras::Model.
+// The saving methods of keras::Model and utils::FeatureSpace.
+#include "lockstep/keras/feature_space_internal.h"
 #include "lockstep/saving/keras_saving.h"
 
 namespace lockstep::keras {
@@ -16,3 +17,12 @@ void Model::load_weights(const std::string& path, bool skip_mismatch) const {
 std::string Model::to_json() const { return dump_json(saving::model_config(*impl())); }
 
 }  // namespace lockstep::keras
+
+namespace lockstep::utils {
+
+void FeatureSpace::save(const std::string& path) const {
+  FeatureSpaceModel model(*this);
+  saving::save_model(model, path);
+}
+
+}  // namespace lockstep::utils

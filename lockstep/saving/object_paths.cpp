@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "lockstep/keras/feature_space_internal.h"
 #include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/layers/overrides_internal.h"
 #include "lockstep/keras/naming_internal.h"
@@ -31,6 +32,7 @@ class Walk {
  public:
   explicit Walk(LayerAttribute attribute) : attribute_(attribute) {}
   void model(ModelImpl& model) { layer(model, ""); }
+  void attribute(const std::string& name, const LayerTree& tree) { child(tree, name); }
   std::vector<SavedObject> take() { return std::move(objects_); }
 
  private:
@@ -43,11 +45,12 @@ class Walk {
     if (keras::overrides_layer(layer, &Layer::save_assets, &Layer::load_assets)) objects_.back().own_assets = &layer;
     objects_.back().is_activation = path.ends_with("/activation") || path.ends_with("/recurrent_activation");
     auto* const model = dynamic_cast<ModelImpl*>(&layer);
-    const bool graph = model && (model->is_functional() || model->is_sequential());
+    const bool space = dynamic_cast<const utils::FeatureSpaceModel*>(&layer) != nullptr;
+    const bool graph = model && !space && (model->is_functional() || model->is_sequential());
     if (graph && attribute_ == LayerAttribute::kLayers) container(model->layers(), join(path, "layers"));
     if (graph && attribute_ != LayerAttribute::kLayers)
       dependencies(model->layers(), join(path, kCheckpointDependencies));
-    for (const std::string& attribute : attributes(layer, model, graph)) {
+    for (const std::string& attribute : attributes(layer, space ? nullptr : model, graph)) {
       if (attribute == "layers" && model) {
         container(model->layers(), join(path, attribute));
       } else if (attribute == "optimizer" && model) {
@@ -156,6 +159,12 @@ class Walk {
 std::vector<SavedObject> saved_objects(ModelImpl& model, LayerAttribute attribute) {
   Walk walk(attribute);
   walk.model(model);
+  return walk.take();
+}
+
+std::vector<SavedObject> saved_objects(const std::vector<std::pair<std::string, LayerTree>>& attributes) {
+  Walk walk(LayerAttribute::kLayers);
+  for (const auto& [name, tree] : attributes) walk.attribute(name, tree);
   return walk.take();
 }
 

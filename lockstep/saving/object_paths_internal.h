@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/formats/keras_weights.h"
@@ -31,6 +32,8 @@ struct SavedObject {
 // `_layer_checkpoint_dependencies`, which has each layer with variables twice. The numbers behind the names count both.
 enum class LayerAttribute { kLayers, kCheckpointDependencies };
 std::vector<SavedObject> saved_objects(keras::ModelImpl& model, LayerAttribute attribute = LayerAttribute::kLayers);
+// Those of the attributes of an object that is no layer.
+std::vector<SavedObject> saved_objects(const std::vector<std::pair<std::string, keras::LayerTree>>& attributes);
 // The variables of an optimizer that files of Keras 3 hold. Keras builds an optimizer whose losses are scaled without
 // tracking its attributes, so that Nadam's product is not among them.
 std::vector<distribute::VariablePtr> saved_variables(const optimizers::Optimizer& optimizer, bool scaled = false);

@@ -63,6 +63,16 @@ TEST(FeatureSpace, ColumnsInOneVector) {
   keras::Structure columns;
   for (const auto& [name, column] : table().entries()) columns[name] = ls::ops::expand_dims(column.leaf(), -1);
   expect_near(rows_of(model.predict(columns, {.verbose = 0})), rows_of(encoded));
+  // A file of its own: Keras reads it in test_preprocessing.py.
+  const std::string path = ::testing::TempDir() + "feature_space.keras";
+  space.save(path);
+  const FeatureSpace again(keras::load_model(path));
+  expect_near(rows_of(again(table()).leaf()), rows_of(encoded));
+  expect_near(rows_of(again(one).leaf()), {-0.4064113243533253});
+  EXPECT_EQ(again.get_config(), space.get_config());
+  EXPECT_EQ(error_of([&] { space.save(::testing::TempDir() + "space.h5"); }).find("no error"), std::string::npos);
+  EXPECT_EQ(error_of([&] { FeatureSpace{model}; }), "model '" + model.name() + "' is not a FeatureSpace");
+  std::filesystem::remove(path);
 }
 
 TEST(FeatureSpace, ColumnsByName) {

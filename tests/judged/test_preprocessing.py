@@ -83,7 +83,7 @@ def configs(path):
     """Of the layers, without what differs from process to process."""
     model = json.loads(zipfile.ZipFile(path).read("config.json"),
                        object_hook=lambda d: {k: v for k, v in d.items() if k != "shared_object_id"})
-    return [layer["config"] for layer in model["config"]["layers"]]
+    return [layer["config"] for layer in model["config"]["layers"]] if "layers" in model["config"] else model
 
 
 @pytest.mark.parametrize("name", INPUTS)
@@ -170,6 +170,7 @@ def test_models_of_a_feature_space(mode, tmp_path):
                  crosses=[("word", "number"), make.cross(("hashed_number", "hashed_word"), 6, output)], output_mode=mode)
     space.adapt(tf.data.Dataset.from_tensor_slices(table))
     keras.Model(space.get_inputs(), space.get_encoded_features()).save(tmp_path / "m.keras")
+    space.save(tmp_path / "space.keras")
     wanted = space({name: tf.constant(column) for name, column in table.items()})
     tool.ok("convert", tmp_path / "m.keras", tmp_path / "again.keras")
     assert configs(tmp_path / "again.keras") == configs(tmp_path / "m.keras")
@@ -178,3 +179,13 @@ def test_models_of_a_feature_space(mode, tmp_path):
     for name, value in (wanted.items() if mode == "dict" else [(list(found)[0], wanted)]):
         tool.assert_close(found[name], np.asarray(value), 1e-6, name)
     keras.models.load_model(tmp_path / "again.keras")
+    # The FeatureSpace by itself.
+    tool.ok("convert", tmp_path / "space.keras", tmp_path / "space_again.keras")
+    assert configs(tmp_path / "space_again.keras") == configs(tmp_path / "space.keras")
+    loaded = keras.models.load_model(tmp_path / "space_again.keras")({name: tf.constant(column) for name, column in table.items()})
+    for file in ("space.keras", "space_again.keras"):
+        found = dict(tool.predict(tmp_path / file, {name: column[:, 0] for name, column in columns.items()}, tmp_path))
+        for name, value in (wanted.items() if mode == "dict" else [(list(found)[0], wanted)]):
+            tool.assert_close(found[name], np.asarray(value), 1e-6, name)
+            tool.assert_close(np.asarray(loaded[name] if mode == "dict" else loaded), np.asarray(value), 1e-6, name)
+    assert ".keras" in tool.refused("convert", tmp_path / "space.keras", tmp_path / "space.h5")
