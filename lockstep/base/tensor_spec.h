@@ -11,6 +11,8 @@
 
 namespace lockstep {
 
+struct NoneType;
+
 // The description of a tensor before it is computed: TensorSpec({kUnknownDim, 3}, float32, "x"). kUnknownDim entries (a
 // batch size) stay unknown.
 struct TensorSpec {
@@ -28,6 +30,11 @@ struct TensorSpec {
   template <std::convertible_to<Shape> S = Shape>
   TensorSpec(const S& shape, DTypeLike dtype = DType::kFloat32, std::string name = {})
       : dtype(dtype), shape(shape), name(std::move(name)) {}
+
+  // Of unknown rank: TensorSpec(None, float32).
+  template <std::same_as<NoneType> N>
+  TensorSpec(N, DTypeLike dtype = DType::kFloat32, std::string name = {})
+      : TensorSpec(Shape::unknown_rank(), dtype, std::move(name)) {}
 
   DType dtype = DType::kInvalid;
   Shape shape = Shape::unknown_rank();

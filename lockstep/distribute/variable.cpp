@@ -58,10 +58,14 @@ Variable Variable::create(Tensor initial_value, VariableOptions options) {
     throw_invalid_argument(fmt::format("variable '{}': aggregation MEAN needs a floating dtype, found {}", options.name,
                                        dtype_name(initial_value.dtype())));
   }
+  if (options.shape && !options.shape->compatible_with(initial_value.shape())) {
+    throw_invalid_argument(fmt::format("variable '{}': the initial value has shape {}, expected {}", options.name,
+                                       initial_value.shape().to_string(), options.shape->to_string()));
+  }
   Variable variable(std::shared_ptr<VariableImpl>(new VariableImpl()));
   variable->name_ = std::move(options.name);
   variable->dtype_ = initial_value.dtype();
-  variable->shape_ = initial_value.shape();
+  variable->shape_ = options.shape.value_or(initial_value.shape());
   variable->synchronization_ = options.synchronization;
   if (strategy && options.synchronization == VariableSynchronization::kAuto) {
     variable->synchronization_ = VariableSynchronization::kOnWrite;
@@ -118,7 +122,9 @@ Variable Variable::assign_sub(const Tensor& delta) const {
   impl().assign_sub(delta);
   return *this;
 }
-Tensor Variable::filled(Number value) const { return Tensor::full(shape(), value.value(), dtype()); }
+Tensor Variable::filled(Number value) const {
+  return Tensor::full(shape().fully_known() ? shape() : read().shape(), value.value(), dtype());
+}
 Variable Variable::scatter_nd_update(const Tensor& indices, const Tensor& updates) const {
   return assign(ops::tensor_scatter_nd_update(read(), indices, ops::cast(updates, dtype())));
 }
@@ -354,8 +360,6 @@ Tensor VariableImpl::copy(int replica) const {
 }
 
 bool VariableImpl::is_in_worker_memory() const { return worker_memory_.defined() && same(copies_[0], worker_memory_); }
-
-void VariableMemory::set_shape(VariableImpl& variable, Shape shape) { variable.shape_ = std::move(shape); }
 
 void VariableMemory::set(VariableImpl& variable, Tensor value) {
   variable.check(value, "VariableMemory::set");

@@ -52,6 +52,7 @@ struct VariableOptions {
   DTypeLike dtype = DType::kInvalid;  // default: that of the initial value
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
   VariableAggregation aggregation = VariableAggregation::kNone;
+  std::optional<Shape> shape = std::nullopt;  // of all values, with unknown extents; default: that of the initial value
 };
 
 // A value, or an object that makes one for a shape and a dtype: keras::initializers::Zeros().
@@ -93,6 +94,9 @@ struct VariableArguments {
   std::optional<bool> trainable = std::nullopt;
   std::string name = "Variable";
   DTypeLike dtype = DType::kInvalid;
+  VariableSynchronization synchronization = VariableSynchronization::kAuto;
+  VariableAggregation aggregation = VariableAggregation::kNone;
+  std::optional<Shape> shape = std::nullopt;
 };
 
 class ReplicaContext;
@@ -164,8 +168,8 @@ class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Va
   template <typename T, typename = std::enable_if_t<std::is_same_v<T, std::nullptr_t>>>
   Variable(T) {}  // empty
   Variable(std::shared_ptr<VariableImpl> impl) : std::shared_ptr<VariableImpl>(std::move(impl)) {}
-  // Throws InvalidArgument for kNone synchronization under a strategy and for MEAN with a dtype that is
-  // not floating.
+  // Throws InvalidArgument for kNone synchronization under a strategy, for MEAN with a dtype that is not floating, and
+  // for a shape that the initial value does not have.
   explicit Variable(const Tensor& initial_value, VariableOptions options = {});
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
   explicit Variable(T initial_value, VariableOptions options = {})  // float32, or int32 of an integer
@@ -174,7 +178,7 @@ class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Va
       : Variable(o.initializer.value(o.shape, o.dtype), {.trainable = o.trainable, .name = o.name, .dtype = o.dtype}) {}
   explicit Variable(const VariableArguments& o)
       : Variable(o.initial_value.value(Shape::unknown_rank(), o.dtype),
-                 {.trainable = o.trainable, .name = o.name, .dtype = o.dtype}) {}
+                 {o.trainable, o.name, o.dtype, o.synchronization, o.aggregation, o.shape}) {}
   static Variable create(Tensor initial_value, VariableOptions options = {});
 
   const std::string& name() const;

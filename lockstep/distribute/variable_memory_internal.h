@@ -7,11 +7,8 @@
 
 namespace lockstep::distribute {
 
-// Members of VariableImpl for optimizers that share their updates with other workers, and for files.
+// Members of VariableImpl for optimizers that share their updates with other workers.
 struct VariableMemory {
-  // From now on the variable takes values of all shapes that fit this one, which may have unknown dimensions
-  // (tf.Variable(shape=)).
-  static void set_shape(VariableImpl& variable, Shape shape);
   // Puts the value, which all copies share, into memory to which other workers write during a step (a slot of an
   // optimizer). Reads give copies of it, until another value is written to the variable.
   static void set(VariableImpl& variable, Tensor value);

@@ -1,50 +1,154 @@
 #include "lockstep/ops/function.h"
 
+#include <algorithm>
+#include <mutex>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep {
+namespace {
 
-void check_input_signature(const std::vector<Nested<TensorSpec>>& signature,
-                           const std::vector<Nested<Tensor>>& arguments) {
+using Specs = Nested<TensorSpec>;
+
+bool describes(const TensorSpec& spec, const TensorSpec& found) {
+  return found.dtype == spec.dtype && found.shape.compatible_with(spec.shape);
+}
+bool describes(const TensorSpec& spec, const Tensor& found) {
+  return found.dtype() == spec.dtype && found.shape().compatible_with(spec.shape);
+}
+template <typename Leaf>
+bool describes(const Specs& specs, const Nested<Leaf>& found) {
+  if (specs.is_leaf() || found.is_leaf())
+    return specs.is_leaf() && found.is_leaf() && describes(specs.leaf(), found.leaf());
+  if (specs.is_list() != found.is_list() || specs.size() != found.size()) return false;
+  if (specs.is_list()) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (!describes(specs.parts()[i], found.parts()[i])) return false;
+    }
+    return true;
+  }
+  return std::all_of(specs.entries().begin(), specs.entries().end(), [&](const auto& entry) {
+    const Nested<Leaf>* value = found.find(entry.first);
+    return value && describes(entry.second, *value);
+  });
+}
+template <typename Leaf>
+bool describes(const Function::Signature& signature, const std::vector<Nested<Leaf>>& found) {
+  return std::equal(signature.begin(), signature.end(), found.begin(), found.end(),
+                    [](const Specs& specs, const auto& argument) { return describes(specs, argument); });
+}
+
+Specs specs_of(const Nested<Tensor>& argument) {
+  return argument.map([](const Tensor& tensor) { return TensorSpec(tensor.shape(), tensor.dtype()); });
+}
+const Specs& specs_of(const Specs& argument) { return argument; }
+
+std::string to_text(const Specs& specs) {
+  std::string out;
+  specs.visit([&](const TensorSpec& spec) {
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", dtype_name(spec.dtype), spec.shape.to_string());
+  });
+  return out;
+}
+
+template <typename Leaf>
+void check(const Function::Signature& signature, const std::vector<Nested<Leaf>>& arguments) {
   if (arguments.size() != signature.size()) {
     throw_invalid_argument(fmt::format("function: invalid call: found {} arguments, expected {} of input_signature",
                                        arguments.size(), signature.size()));
   }
   for (std::size_t i = 0; i < signature.size(); ++i) {
-    const Tensors leaves = arguments[i].flatten();
-    const std::vector<TensorSpec> specs = signature[i].flatten();
-    bool fits = leaves.size() == specs.size();
-    for (std::size_t k = 0; fits && k < specs.size(); ++k)
-      fits = leaves[k].dtype() == specs[k].dtype && leaves[k].shape().compatible_with(specs[k].shape);
-    if (fits) continue;
-    const auto names = [](const auto& all) {
-      std::string out;
-      for (const auto& each : all) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(each)>, Tensor>) {
-          out += fmt::format("{}{} {}", out.empty() ? "" : ", ", dtype_name(each.dtype()), each.shape().to_string());
-        } else {
-          out += fmt::format("{}{} {}", out.empty() ? "" : ", ", dtype_name(each.dtype), each.shape.to_string());
-        }
-      }
-      return out;
-    };
-    throw_invalid_argument(fmt::format("function: invalid argument {}: found {}, expected {} of input_signature", i,
-                                       names(leaves), names(specs)));
+    if (!describes(signature[i], arguments[i]))
+      throw_invalid_argument(fmt::format("function: invalid argument {}: found {}, expected {} of input_signature", i,
+                                         to_text(specs_of(arguments[i])), to_text(signature[i])));
   }
 }
 
-const Function::State& Function::state() const {
+}  // namespace
+
+void check_input_signature(const std::vector<Nested<TensorSpec>>& signature,
+                           const std::vector<Nested<Tensor>>& arguments) {
+  check(signature, arguments);
+}
+
+// The concrete functions of a function without an input signature belong to all of its copies.
+struct Function::State {
+  State(std::optional<Signature> input_signature, Call call)
+      : input_signature(std::move(input_signature)), call(std::move(call)) {}
+  const std::optional<Signature> input_signature;
+  const Call call;
+  std::mutex mutex;
+  std::vector<std::shared_ptr<State>> concrete;
+  std::size_t seen_in_calls = 0;
+};
+
+std::shared_ptr<Function::State> Function::make(Signature input_signature, Call call) {
+  std::optional<Signature> given;
+  if (!input_signature.empty()) given = std::move(input_signature);
+  return std::make_shared<State>(std::move(given), std::move(call));
+}
+
+Function::State& Function::state() const {
   if (!state_) throw_failed_precondition("Function: the call requires a function, found an empty Function");
   return *state_;
 }
+
 Nested<Tensor> Function::call(const std::vector<Nested<Tensor>>& arguments) const {
-  const State& known = state();
-  if (!known.input_signature.empty()) check_input_signature(known.input_signature, arguments);
-  return known.call(arguments);
+  State& known = state();
+  if (known.input_signature) {
+    check(*known.input_signature, arguments);
+    return known.call(arguments);
+  }
+  Nested<Tensor> result = known.call(arguments);
+  constexpr std::size_t kMostSeen = 100;
+  const std::lock_guard lock(known.mutex);
+  const bool is_new = std::none_of(known.concrete.begin(), known.concrete.end(),
+                                   [&](const auto& each) { return describes(*each->input_signature, arguments); });
+  if (is_new && known.seen_in_calls < kMostSeen) {
+    ++known.seen_in_calls;
+    Signature seen;
+    for (const Nested<Tensor>& argument : arguments) seen.push_back(specs_of(argument));
+    known.concrete.push_back(std::make_shared<State>(std::move(seen), known.call));
+  }
+  return result;
 }
-const std::vector<Nested<TensorSpec>>& Function::input_signature() const { return state().input_signature; }
+
+const Function::Signature& Function::input_signature() const {
+  static const Signature kNone;
+  const State& known = state();
+  return known.input_signature ? *known.input_signature : kNone;
+}
+
+Function Function::concrete(Signature signature) const {
+  State& known = state();
+  if (known.input_signature) {
+    if (!signature.empty()) check(*known.input_signature, signature);
+    return *this;
+  }
+  const auto is_equal = [](const Specs& a, const Specs& b) { return describes(a, b) && a.flatten() == b.flatten(); };
+  const std::lock_guard lock(known.mutex);
+  Function found;
+  for (const auto& each : known.concrete) {
+    if (std::equal(signature.begin(), signature.end(), each->input_signature->begin(), each->input_signature->end(),
+                   is_equal))
+      found.state_ = each;
+  }
+  if (!found.state_)
+    found.state_ = known.concrete.emplace_back(std::make_shared<State>(std::move(signature), known.call));
+  return found;
+}
+
+std::vector<Function> Function::concrete_functions() const {
+  State& known = state();
+  if (known.input_signature) return {*this};
+  const std::lock_guard lock(known.mutex);
+  std::vector<Function> all(known.concrete.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].state_ = known.concrete[i];
+  return all;
+}
+
 void Function::throw_wrong_arguments(std::size_t expected, std::size_t found) {
   throw_invalid_argument(fmt::format("function: invalid call: found {} arguments, expected {}", found, expected));
 }

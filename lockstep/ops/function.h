@@ -1,6 +1,7 @@
 // tf.function.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -58,8 +59,8 @@ CheckedFunction<Fn> function(Fn fn, FunctionKeywords keywords) {
   return {std::move(fn), std::move(keywords)};
 }
 
-// The type of a member that holds a function of tensors or structures, of one argument to six. Copies are the same
-// function. A call of an empty one throws FailedPrecondition.
+// The type of a member that holds a function of tensors or structures, of no argument to six. Copies are the same
+// function. A call of an empty one throws FailedPrecondition; a function that returns nothing gives an empty list.
 //
 //   class Adder : public ls::Module {
 //    public:
@@ -68,13 +69,15 @@ CheckedFunction<Fn> function(Fn fn, FunctionKeywords keywords) {
 //   };
 class Function {
  public:
+  using Signature = std::vector<Nested<TensorSpec>>;  // one for each argument
+
   Function() = default;
   template <typename Fn>
   requires(!std::is_same_v<Fn, Function> && std::is_class_v<Fn>) Function(Fn fn) {
     if constexpr (requires { fn.input_signature(); }) {
-      state_ = std::make_shared<State>(State{fn.input_signature(), of_arguments(fn.unchecked())});
+      state_ = make(fn.input_signature(), of_arguments(fn.unchecked()));
     } else {
-      state_ = std::make_shared<State>(State{{}, of_arguments(std::move(fn))});
+      state_ = make({}, of_arguments(std::move(fn)));
     }
   }
   template <typename... Arguments>
@@ -83,34 +86,61 @@ class Function {
   }
   Nested<Tensor> call(const std::vector<Nested<Tensor>>& arguments) const;
   // Empty where the function was made without one.
-  const std::vector<Nested<TensorSpec>>& input_signature() const;
+  const Signature& input_signature() const;
+
+  // The function for arguments of these specs, which calls are checked against; it is one of concrete_functions() from
+  // now on. Throws InvalidArgument where the function has an input signature that does not allow them.
+  template <std::convertible_to<Nested<TensorSpec>>... Specs>
+  Function get_concrete_function(const Specs&... specs) const {
+    return concrete(Signature{Nested<TensorSpec>(specs)...});
+  }
+  // What a SavedModel contains: this function, if it has an input signature; otherwise one for each of the dtypes and
+  // shapes that calls have had (the first hundred) or that get_concrete_function() was asked for, in this order.
+  std::vector<Function> concrete_functions() const;
   // The same function, not an equal one.
   friend bool operator==(const Function& a, const Function& b) { return a.state_ == b.state_; }
 
  private:
   using Call = std::function<Nested<Tensor>(const std::vector<Nested<Tensor>>&)>;
-  struct State {
-    std::vector<Nested<TensorSpec>> input_signature;
-    Call call;
-  };
-  const State& state() const;
+  struct State;
+  static std::shared_ptr<State> make(Signature input_signature, Call call);
+  State& state() const;
+  Function concrete(Signature signature) const;
 
   template <typename Fn>
   static Call of_arguments(Fn fn) {
-    if constexpr (std::is_invocable_v<Fn&, const Nested<Tensor>&>) {
-      return [fn = std::move(fn)](const std::vector<Nested<Tensor>>& arguments) mutable -> Nested<Tensor> {
+    if constexpr (std::is_invocable_v<Fn&>) {
+      return [fn = returning(std::move(fn))](const std::vector<Nested<Tensor>>& arguments) mutable -> Nested<Tensor> {
+        if (!arguments.empty()) throw_wrong_arguments(0, arguments.size());
+        return fn();
+      };
+    } else if constexpr (std::is_invocable_v<Fn&, const Nested<Tensor>&>) {
+      return [fn = returning(std::move(fn))](const std::vector<Nested<Tensor>>& arguments) mutable -> Nested<Tensor> {
         if (arguments.size() != 1) throw_wrong_arguments(1, arguments.size());
         return fn(arguments[0]);
       };
     } else {
-      return [fn = ops::internal::of_parts(std::move(fn))](const std::vector<Nested<Tensor>>& arguments) {
+      return [fn = ops::internal::of_parts(returning(std::move(fn)))](const std::vector<Nested<Tensor>>& arguments) {
         return fn(Nested<Tensor>(arguments));
       };
     }
   }
+  // fn with an empty list in place of nothing, and the value of a variable that it returns.
+  template <typename Fn>
+  static auto returning(Fn fn) {
+    return [fn = std::move(fn)]<typename... Arguments>(const Arguments&... arguments) mutable -> Nested<Tensor>
+    requires std::is_invocable_v<Fn&, const Arguments&...> {
+      if constexpr (std::is_void_v<std::invoke_result_t<Fn&, const Arguments&...>>) {
+        fn(arguments...);
+        return Nested<Tensor>::list({});
+      } else {
+        return fn(arguments...);
+      }
+    };
+  }
   [[noreturn]] static void throw_wrong_arguments(std::size_t expected, std::size_t found);
 
-  std::shared_ptr<const State> state_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace lockstep

@@ -29,16 +29,9 @@ Tree tree_of(const train::TrackedNode& part, std::map<train::Identity, Tree>& kn
   return made;
 }
 
-std::vector<std::pair<std::string, Tree>> parts_of(const Module& module) {
-  std::map<train::Identity, Tree> known;
-  const train::Tracked root(module);
-  return tree_of(root.node(), known)->children;
-}
-
-ExportFunction to_export(const std::string& name, const Function& function) {
-  ExportFunction made{.names = {name}, .call = [function](const std::vector<Structure>& arguments, bool) {
-                        return function.call(arguments);
-                      }};
+ExportFunction to_export(const Function& function) {
+  ExportFunction made{
+      .call = [function](const std::vector<Structure>& arguments, bool) { return function.call(arguments); }};
   const std::vector<Specs>& signature = function.input_signature();
   for (std::size_t i = 0; i < signature.size(); ++i) {
     Specs specs = signature[i];
@@ -53,32 +46,53 @@ ExportFunction to_export(const std::string& name, const Function& function) {
   return made;
 }
 
+using Trees = std::map<train::Identity, Tree>;
+
+std::vector<std::pair<std::string, Tree>> parts_of(const Module& module, Trees* trees) {
+  const train::Tracked root(module);
+  return tree_of(root.node(), *trees)->children;
+}
+
+bool is_concrete(const Function& function) { return function.concrete_functions() == std::vector{function}; }
+
 }  // namespace
 
 void save(const Module& module, const std::string& path, const SaveModuleKeywords& keywords) {
-  Exportable whole{.tracked = parts_of(module)};
+  Trees trees;
+  Exportable whole{.tracked = parts_of(module, &trees)};
   std::vector<Function> written;
-  for (const auto& [name, function] : module.functions()) {
-    if (function.input_signature().empty()) continue;
-    whole.functions.push_back(to_export(name, function));
+  const auto write = [&](const Function& function) {
+    const auto found = std::find(written.begin(), written.end(), function);
+    if (found != written.end()) return static_cast<std::size_t>(found - written.begin());
+    whole.functions.push_back(to_export(function));
     written.push_back(function);
+    return written.size() - 1;
+  };
+  for (const auto& [name, function] : module.functions()) {
+    for (const Function& concrete : function.concrete_functions())
+      whole.functions[write(concrete)].names.push_back(name);
+    if (is_concrete(function)) whole.default_signatures.push_back(write(function));
+  }
+  for (const Module& part : module.submodules()) {
+    const train::Tracked tracked(part);
+    auto& functions = trees.at(tracked.node().identity())->functions;
+    for (const auto& [name, function] : part.functions()) {
+      for (const Function& concrete : function.concrete_functions()) functions.emplace_back(name, write(concrete));
+    }
   }
   for (const auto& [name, function] : keywords.signatures.entries()) {
-    if (function.input_signature().empty())
-      throw_invalid_argument(fmt::format("signature '{}' requires a function with an input_signature", name));
-    auto found = std::find(written.begin(), written.end(), function);
-    if (found == written.end()) {
-      whole.functions.push_back(to_export("signature_" + name, function));
-      found = written.insert(written.end(), function);
+    if (!is_concrete(function)) {
+      throw_invalid_argument(
+          fmt::format("signature '{}' requires a function with an input_signature, or get_concrete_function()", name));
     }
-    whole.signatures.emplace_back(name, found - written.begin());
+    whole.signatures.emplace_back(name, write(function));
   }
-  if (whole.signatures.empty() && written.size() == 1) whole.signatures.emplace_back("serving_default", 0);
   save(whole, path, keywords.options);
 }
 
 void ExportArchive::track(const Module& module) {
-  for (auto& child : parts_of(module)) contents_.tracked.push_back(std::move(child));
+  Trees trees;
+  for (auto& child : parts_of(module, &trees)) contents_.tracked.push_back(std::move(child));
 }
 
 void ExportArchive::track(const keras::LayerHandle& resource) {

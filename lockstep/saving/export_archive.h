@@ -83,14 +83,15 @@ class Signatures {
 };
 struct SaveModuleKeywords {
   FieldNamesOnly names_only = {};
-  Signatures signatures = {};  // default: the only function that the module tracks, if it is the only one
+  Signatures signatures = {};  // default: the only function with an input signature
   SaveOptions options = {};
 };
 
-// tf.saved_model.save of a tf.Module: its variables and modules, and the functions with an input signature that it
-// tracks, under the names of their attributes. The inputs of a signature have the names of the specs; the only spec
-// without a name is "inputs", others are args_0, args_1, ... Throws InvalidArgument for a signature whose function has
-// no input signature, FailedPrecondition for a variable that a function uses and the module does not track.
+// tf.saved_model.save of a tf.Module: its variables and modules, and the functions that these track, under the names of
+// their attributes: see Function::concrete_functions(). The inputs of a signature have the names of the specs; the only
+// spec without a name is "inputs", others are args_0, args_1, ... Throws InvalidArgument for a signature whose function
+// has no input signature and is not from get_concrete_function(), FailedPrecondition for a variable that a function
+// uses and the module does not track.
 void save(const Module& module, const std::string& path, const SaveModuleKeywords& keywords = {});
 
 }  // namespace lockstep::saved_model

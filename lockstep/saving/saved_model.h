@@ -28,13 +28,14 @@ using Specs = Nested<TensorSpec>;
 
 // ---- writing -----------------------------------------------------------------------------------------
 
-// A function that is traced and written.
+// A function that is traced and written. Those of one name are one function of the loaded object, which is called with
+// the first whose arguments fit.
 struct ExportFunction {
   struct Argument {
     std::string name;  // the parameter's name, e.g. "inputs"
     Specs specs;       // leaf names become the signature's input names, unique over all arguments
   };
-  std::vector<std::string> names;  // attributes of the loaded object: "serve", "__call__"
+  std::vector<std::string> names;  // attributes of the loaded object: "serve", "__call__"; none: see TrackedNode
   std::vector<Argument> arguments;
   // Called with symbols; calls operations and reads variables freely.
   std::function<Structure(const std::vector<Structure>& arguments, bool training)> call;
@@ -47,6 +48,7 @@ struct TrackedNode {
   Kind kind = Kind::kObject;
   VariablePtr variable;  // a leaf
   std::vector<std::pair<std::string, std::shared_ptr<TrackedNode>>> children;
+  std::vector<std::pair<std::string, std::size_t>> functions = {};  // of an object: Exportable's, by their places
 };
 
 struct Exportable {
@@ -54,6 +56,9 @@ struct Exportable {
   // Signature key ("serving_default") and which function it calls. Inputs are named by the leaves of the
   // function's arguments, outputs output_0, output_1, … or by the keys of the dict it returns.
   std::vector<std::pair<std::string, std::size_t>> signatures;
+  // Without signatures: the only one of these functions that has outputs which a signature can have is
+  // "serving_default".
+  std::vector<std::size_t> default_signatures = {};
   // Written as the root's lists variables, trainable_variables and non_trainable_variables.
   std::vector<VariablePtr> variables;
   std::vector<std::pair<std::string, std::shared_ptr<TrackedNode>>> tracked;  // more children of the root

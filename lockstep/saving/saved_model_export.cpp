@@ -77,6 +77,7 @@ Export::Export(const Exportable& model, const SaveOptions& options) : model_(mod
   trace_functions();
   trace_losses();
   for (const auto& [key, function] : model_.signatures) wrap_signature(key, function);
+  if (model_.signatures.empty()) wrap_default_signature();
   build_objects();
   number_objects();
   build_checkpoint_graph();
@@ -88,14 +89,13 @@ std::string Export::function_name(const std::string& base) {
 
 void Export::trace_functions() {
   for (const ExportFunction& function : model_.functions) {
-    if (function.names.empty()) throw_invalid_argument("a function to export has no name");
     std::vector<Concrete>& traces = functions_.emplace_back();
     std::vector<bool> modes{false};
     if (function.takes_training) modes.push_back(true);
     for (const bool training : modes) {
       Concrete concrete;
       concrete.traced = graph::trace(
-          function_name(function.names[0]),
+          function_name(function.names.empty() ? "function" : function.names[0]),
           [&](const Tensors& symbols) {
             const Structure results = function.call(pack_arguments(function, symbols), training);
             concrete.outputs = specs_of(results);
@@ -122,6 +122,21 @@ void Export::trace_losses() {
     library_.add(concrete.traced.function);
     losses_.push_back(std::move(concrete));
   }
+}
+
+void Export::wrap_default_signature() {
+  std::vector<std::size_t> possible;
+  for (const std::size_t function : model_.default_signatures) {
+    const Specs& outputs = functions_[function][0].outputs;
+    bool is_flat = outputs.num_leaves() > 0;
+    if (outputs.is_list()) {
+      for (const Specs& item : outputs.parts()) is_flat = is_flat && item.is_leaf();
+    } else if (outputs.is_dict()) {
+      for (const auto& [key, item] : outputs.entries()) is_flat = is_flat && item.is_leaf();
+    }
+    if (is_flat) possible.push_back(function);
+  }
+  if (possible.size() == 1) wrap_signature("serving_default", possible[0]);
 }
 
 void Export::wrap_signature(const std::string& key, std::size_t function) {
@@ -186,7 +201,18 @@ ObjectNode* Export::tracked_object(const TrackedNode& tracked) {
   ObjectNode* node = add_object(kKinds[static_cast<int>(tracked.kind)]);
   tracked_objects_.emplace(&tracked, node);
   for (const auto& [name, child] : tracked.children) node->children.emplace_back(name, tracked_object(*child));
+  add_functions(tracked.functions, node);
   return node;
+}
+
+void Export::add_functions(const std::vector<std::pair<std::string, std::size_t>>& functions, ObjectNode* owner) {
+  std::map<std::string, ObjectNode*> made;
+  for (const auto& [name, index] : functions) {
+    ObjectNode*& node = made[name];
+    if (!node) node = add_object(ObjectNode::Kind::kFunction);
+    node->functions.push_back(index);
+  }
+  owner->children.insert(owner->children.end(), made.begin(), made.end());
 }
 
 std::string table_name(std::size_t number) { return fmt::format("lookup_table_{}", number); }
@@ -264,10 +290,7 @@ void Export::build_objects() {
   for (std::size_t i = 0; i < model_.functions.size(); ++i) {
     for (const std::string& name : model_.functions[i].names) names.emplace_back(name, i);
   }
-  std::sort(names.begin(), names.end());
-  for (const auto& [name, index] : names) {
-    root->children.emplace_back(name, add_object(ObjectNode::Kind::kFunction, index));
-  }
+  add_functions(names, root);
   std::set<std::string> taken;
   for (const auto& [name, child] : root->children) {
     if (!taken.insert(name).second)
@@ -366,10 +389,11 @@ void Export::write_object(const ObjectNode& node, tensorflow::SavedObject* objec
       break;
     }
     case ObjectNode::Kind::kFunction: {
-      const ExportFunction& function = model_.functions[node.index];
+      const ExportFunction& function = model_.functions[node.functions[0]];
       auto* saved = object->mutable_function();
-      for (const Concrete& concrete : functions_[node.index]) {
-        saved->add_concrete_functions(concrete.traced.function->name);
+      for (const std::size_t index : node.functions) {
+        for (const Concrete& concrete : functions_[index])
+          saved->add_concrete_functions(concrete.traced.function->name);
       }
       std::vector<std::string> parameters;
       for (const auto& argument : function.arguments) parameters.push_back(argument.name);

@@ -48,7 +48,8 @@ struct ObjectNode {
   std::vector<std::pair<std::string, ObjectNode*>> children;
   VariablePtr variable;
   std::shared_ptr<ops::TableResource> table;
-  std::size_t index = 0;  // of the function, loss, signature or function of a table
+  std::size_t index = 0;               // of the loss, signature or function of a table
+  std::vector<std::size_t> functions;  // of kFunction: ExportFunctions
   int id = -1;
 };
 
@@ -74,6 +75,7 @@ class Export {
  private:
   void trace_functions();
   void trace_losses();
+  void wrap_default_signature();
   void wrap_signature(const std::string& key, std::size_t function);
   void build_objects();
   void number_objects();
@@ -82,6 +84,8 @@ class Export {
   void add_table(const std::shared_ptr<ops::TableResource>& table);
   void add_tables(const Concrete& concrete);
   ObjectNode* table_function(const std::string& base, const std::function<Tensor()>& fn);
+  // Adds a child for each name.
+  void add_functions(const std::vector<std::pair<std::string, std::size_t>>& functions, ObjectNode* owner);
   ObjectNode* variable_object(const VariablePtr& variable);
   ObjectNode* tracked_object(const TrackedNode& node);
   ObjectNode* variable_list(const std::function<bool(const VariablePtr&)>& wanted);

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/graph/effects_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
@@ -189,9 +188,8 @@ class ObjectLoader final : public LoadedObjects {
     if (aggregation >= 0 && aggregation <= 3) {
       options.aggregation = static_cast<distribute::VariableAggregation>(aggregation);
     }
+    if (Shape shape = graph::shape_from_proto(saved.shape()); !shape.fully_known()) options.shape = std::move(shape);
     made = distribute::Variable::create(initial_value(id, saved), options);
-    if (const Shape shape = graph::shape_from_proto(saved.shape()); !shape.fully_known())
-      distribute::VariableMemory::set_shape(*made, shape);
     state_.all_variables.push_back(made);
     return made;
   }

@@ -11,7 +11,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/layers.h"
@@ -59,8 +58,7 @@ Code code_of(const std::function<void()>& fn) {
 }
 
 TEST_F(CheckpointTest, RestoresAnotherSizeWhereTheShapeIsUnknown) {
-  const VariablePtr v = floats({1, 2});
-  distribute::VariableMemory::set_shape(*v, Shape{kUnknownDim});
+  const Variable v(Tensor::from_vector<float>({1, 2}), {.shape = Shape{kUnknownDim}});
   const std::string saved = Checkpoint({{"v", v}}).save(path("ckpt"));
   v->assign(Tensor::from_vector<float>({3, 4, 5}));
   EXPECT_EQ(code_of([&] { v->assign_add(Tensor::from_vector<float>({1})); }), Code::kInvalidArgument);

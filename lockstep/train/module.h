@@ -70,7 +70,8 @@ class Module {
     add_list(attribute, all);
     return modules;
   }
-  // A function of tf.function, which saved_model::save() writes: Function f = track("f", function(...)).
+  // A function of tf.function, which saved_model::save() writes: Function f = track("f", function(...)). It needs an
+  // input signature, or a call before.
   template <typename Fn>
   Function track(const std::string& attribute, const CheckedFunction<Fn>& function) {
     return track(attribute, Function(function));

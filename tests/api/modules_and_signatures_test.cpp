@@ -82,7 +82,7 @@ TEST(ModulesTest, WrongUsesOfFunctionsAreErrors) {
   const ls::Function unsigned_function = ls::function([](const Tensor& x) { return x; });
   EXPECT_EQ(
       error_of([&] { ls::saved_model::save(adder, testing::TempDir() + "/x", {.signatures = unsigned_function}); }),
-      "signature 'serving_default' requires a function with an input_signature");
+      "signature 'serving_default' requires a function with an input_signature, or get_concrete_function()");
 }
 
 class Ids : public keras::Layer {
@@ -284,6 +284,58 @@ TEST(TutorialLines, DefaultsOfCsvColumnsAreValues) {
   expect_near(numbers(columns[0]), {1.5, 0.5});
   EXPECT_EQ(columns[1].to_vector<std::string>(), (std::vector<std::string>{"a", "none"}));
   EXPECT_EQ(columns[2].dtype(), ls::int32);
+}
+
+class Rows : public ls::Module {
+ public:
+  ls::Variable rows = track("rows", ls::Variable(ls::ops::zeros({0, 2}), {.shape = {{ls::None, 2}}}));
+  ls::Function push = track("push", ls::function([this](const Tensor& x) {
+                              rows.assign(ls::ops::concat({rows, x}, 0));
+                              return ls::ops::shape(rows)[0];
+                            }));
+  ls::Function size = track("size", ls::function([this] { return ls::ops::shape(rows)[0]; }));
+};
+
+class Store : public ls::Module {
+ public:
+  std::vector<std::shared_ptr<Rows>> parts =
+      track("parts", std::vector<std::shared_ptr<Rows>>{std::make_shared<Rows>(), std::make_shared<Rows>()});
+  // The only function with an input signature, but a signature requires results.
+  ls::Function fill = track("fill", ls::function([this](const Tensor& x) { parts[1]->push(x); },
+                                                 {.input_signature = {ls::TensorSpec({ls::None, 2}, ls::float32)}}));
+};
+
+TEST(ModulesTest, SavedModelsHaveTheCalledFunctionsOfAllModules) {
+  const std::string folder = testing::TempDir() + "/store";
+  Store store;
+  store.fill(ls::ops::ones({3, 2}));
+  EXPECT_EQ(int(store.parts[1]->size()), 3);
+  EXPECT_EQ(store.parts[0]->push.concrete_functions().size(), 0u);
+  EXPECT_EQ(store.parts[1]->push.concrete_functions().size(), 1u);
+  ls::saved_model::save(store, folder);
+  auto loaded = ls::saved_model::load(folder);
+  EXPECT_TRUE(loaded.signature_names().empty());
+  loaded.call("fill", {ls::ops::ones({2, 2})});
+  const auto part = loaded.child("parts").child("1");
+  EXPECT_EQ(int(part.call("size", {})), 5);
+  EXPECT_EQ(int(part.call("push", {ls::ops::ones({3, 2})})), 8);
+  // TensorFlow has not traced it for four rows either.
+  EXPECT_THROW(part.call("push", {ls::ops::ones({4, 2})}), ls::Error);
+}
+
+TEST(ModulesTest, AConcreteFunctionIsASignature) {
+  const std::string folder = testing::TempDir() + "/concrete";
+  Rows rows;
+  const ls::Function any = rows.push.get_concrete_function(ls::TensorSpec({ls::None, 2}, ls::float32, "x"));
+  EXPECT_EQ(any, rows.push.get_concrete_function(ls::TensorSpec({ls::None, 2}, ls::float32, "x")));
+  rows.push(ls::ops::ones({3, 2}));  // as the concrete function above
+  EXPECT_EQ(rows.push.concrete_functions(), std::vector{any});
+  EXPECT_THROW(any(ls::ops::ones({3})), ls::Error);
+  EXPECT_THROW(ls::saved_model::save(rows, folder, {.signatures = rows.push}), ls::Error);
+  ls::saved_model::save(rows, folder, {.signatures = {{"push", any}}});
+  auto loaded = ls::saved_model::load(folder);
+  EXPECT_EQ(int(loaded.signatures("push")({{"x", ls::ops::ones({4, 2})}}).at("output_0")), 7);
+  EXPECT_EQ(int(loaded.call("push", {ls::ops::ones({1, 2})})), 8);
 }
 
 }  // namespace modules_and_signatures
