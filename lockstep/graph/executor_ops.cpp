@@ -32,7 +32,7 @@ class GraphVariable : public VariableResource {
   DType dtype() const override { return dtype_; }
   Shape shape() const override {
     const Tensor now = value();
-    return now.defined() ? now.shape() : shape_;
+    return now.defined() && shape_.fully_known() ? now.shape() : shape_;
   }
   bool is_initialized() const override { return value().defined(); }
   Tensor read() override {
@@ -81,9 +81,10 @@ Tensors ref_variable(const Step& step, const Tensors&, RunContext& context) { re
 Tensors assign(const Step& step, const Tensors& inputs, RunContext&) {
   VariableResource& target = referenced_variable(inputs[0]);
   const Tensor value = dereferenced(inputs[1]);
-  if (step.attr<bool>("validate_shape") && !target.shape().compatible_with(value.shape())) {
+  const Shape now = target.is_initialized() ? target.read().shape() : target.shape();
+  if (step.attr<bool>("validate_shape") && !now.compatible_with(value.shape())) {
     throw_invalid_argument(fmt::format("variable '{}' has shape {}; a value of shape {} cannot be assigned to it",
-                                       target.resource_name(), target.shape().to_string(), value.shape().to_string()));
+                                       target.resource_name(), now.to_string(), value.shape().to_string()));
   }
   target.assign(value);
   return {inputs[0]};
@@ -117,6 +118,11 @@ Tensors lock_mutex(const Step&, const Tensors& inputs, RunContext&) {
 template <bool subtract>
 Tensors assign_change(const Step&, const Tensors& inputs, RunContext&) {
   VariableResource& target = referenced_variable(inputs[0]);
+  const Shape now = target.read().shape(), change = dereferenced(inputs[1]).shape();
+  if (!(now == change)) {
+    throw_invalid_argument(fmt::format("variable '{}' has shape {}, the update {}", target.resource_name(),
+                                       now.to_string(), change.to_string()));
+  }
   target.assign(ops::call1(subtract ? "Sub" : "AddV2", {target.read(), dereferenced(inputs[1])}));
   return {inputs[0]};
 }

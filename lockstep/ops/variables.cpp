@@ -41,9 +41,12 @@ Tensors read(const Call& call) {
 Tensors assign(const Call& call) {
   const auto* validate = call.find_attr<bool>("validate_shape");
   VariableResource& v = variable_in(call);
-  if (validate && *validate && v.is_initialized() && !v.shape().compatible_with(call.input(1).shape())) {
-    throw_invalid_argument(fmt::format("variable '{}' has shape {}, assigned {}", v.resource_name(),
-                                       v.shape().to_string(), call.input(1).shape().to_string()));
+  if (validate && *validate && v.is_initialized()) {
+    const Shape now = v.shape().fully_known() ? v.shape() : v.read().shape();
+    if (!(now == call.input(1).shape())) {
+      throw_invalid_argument(fmt::format("variable '{}' has shape {}, assigned {}", v.resource_name(), now.to_string(),
+                                         call.input(1).shape().to_string()));
+    }
   }
   v.assign(call.input(1));
   return {};

@@ -238,6 +238,41 @@ def test_v1_saved_model(tmp_path, sign):
     tool.assert_close(ours[0][1], theirs)
 
 
+@pytest.mark.parametrize("resource", [False, True])
+def test_v1_variables_without_a_shape(resource, tmp_path):
+    """validate_shape=False: values of other sizes are assigned, and the last one is saved."""
+    v1, path = tf.compat.v1, str(tmp_path / "m")
+    inputs = {rows: tool.generator("any", rows).normal(size=(rows, 3)).astype("f") for rows in (1, 2, 5)}
+    with tf.Graph().as_default(), v1.Session() as session:
+        x, first = v1.placeholder(F32, [None, 3]), v1.placeholder_with_default(np.ones((2, 3), "f"), None)
+        v = v1.get_variable("v", initializer=first, validate_shape=False, use_resource=resource)
+        steps = {"read": v.read_value(), "set": v1.assign(v, tf.reshape(x, [-1]), validate_shape=False), "strict": v1.assign(v, x), "add": v1.assign_add(v, x),
+                 "grow": v1.assign(v, tf.concat([v, x], 0), validate_shape=False)}
+        signatures = {}
+        for name, step in steps.items():
+            with tf.control_dependencies([step]):
+                signatures[name] = v1.saved_model.predict_signature_def({"x": x}, {"y": v.read_value()})
+        session.run(v1.global_variables_initializer())
+        session.run(v1.assign(v, inputs[5], validate_shape=False))
+        builder = v1.saved_model.Builder(path)
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
+        builder.save()
+    for name in steps:
+        for value in inputs.values():
+            with tf.Graph().as_default(), v1.Session() as session:
+                signature = v1.saved_model.load(session, ["serve"], path).signature_def[name]
+                feeds = {signature.inputs["x"].name: value}
+                if len(value) == 5 or name not in (["add"] if resource else ["strict", "add"]):
+                    theirs = session.run(signature.outputs["y"].name, feeds)
+                    tool.assert_close(run(path, tmp_path, {"x": value}, "--signature", name, "--batch-size", "8")["y"], theirs)
+                    continue
+                with pytest.raises(tf.errors.InvalidArgumentError):
+                    session.run(signature.outputs["y"].name, feeds)
+            tool.save_npz(tmp_path / "x.npz", x=value)
+            line = tool.refused("predict", path, "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--signature", name)
+            assert "has shape (5, 3)" in line and f"({len(value)}, 3)" in line
+
+
 def words_model(tmp_path):
     """A graph of TensorFlow 1 with a partitioned variable, a reference variable, a local one and a table of a file."""
     v1 = tf.compat.v1
