@@ -8,7 +8,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
-#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/proto/variable.pb.h"
@@ -155,14 +154,13 @@ class GraphLoader {
       const std::string shared = string_attr(node, "shared_name");
       distribute::VariableOptions options;
       options.name = name;
-      const VariablePtr variable = distribute::Variable::create(value, options);
       const ops::Attr* const declared = node.attrs.find("shape");
       const Shape* const shape = declared ? std::get_if<Shape>(declared) : nullptr;
-      if (shape && !shape->fully_known()) distribute::VariableMemory::set_shape(*variable, *shape);
+      if (shape && !shape->fully_known()) options.shape = *shape;
       state_.resources->put("variable",
                             fmt::format("{}/{}", string_attr(node, "container"),
                                         shared.empty() && node.op != "VarHandleOp" ? name : shared),
-                            variable);
+                            distribute::Variable::create(value, options));
     }
   }
 
@@ -203,8 +201,8 @@ class GraphLoader {
       distribute::VariableOptions options;
       options.name = name;
       options.trainable = std::find(trainable.begin(), trainable.end(), name) != trainable.end();
+      if (!restored->shape().fully_known()) options.shape = restored->shape();
       const VariablePtr variable = distribute::Variable::create(restored->read(), options);
-      if (!restored->shape().fully_known()) distribute::VariableMemory::set_shape(*variable, restored->shape());
       state_.resources->put("variable", key, variable);
       state_.variables.push_back(variable);
       if (*options.trainable) state_.trainable_variables.push_back(variable);
