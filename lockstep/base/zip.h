@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -42,6 +43,12 @@ requires(!IsVector<A> || !IsVector<B>) auto zip(const A& a, const B& b) {
 }
 
 // for (const auto& [i, row] : enumerate(rows)): the items of a range, with their numbers from `start`.
+template <typename T>
+std::vector<std::pair<std::int64_t, T>> enumerate(std::initializer_list<T> items, std::int64_t start = 0) {
+  std::vector<std::pair<std::int64_t, T>> pairs;
+  for (const T& item : items) pairs.emplace_back(start++, item);
+  return pairs;
+}
 template <typename A>
 auto enumerate(const A& items, std::int64_t start = 0) {
   std::vector<std::pair<std::int64_t, std::remove_cvref_t<decltype(*items.begin())>>> pairs;

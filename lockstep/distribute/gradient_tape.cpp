@@ -128,12 +128,12 @@ Tensors GradientTape::compute(const Tensors& targets, const Tensors& leaves, con
     throw_failed_precondition("GradientTape.gradient was called twice; make the tape persistent to do so");
   }
   used_ = true;
-  // Another tape outside of this one may differentiate the gradients again.
+  // Other tapes that record, which were made before or after this one, may differentiate the gradients again.
   bool create_graph = ops::grad_enabled();
   if (recording_) {
     create_graph = options_.persistent;
-    for (const GradientTape* tape = outer_; tape; tape = tape->outer_)
-      create_graph = create_graph || !tape->used_ || tape->options_.persistent;
+    for (const GradientTape* tape = t_tape; tape; tape = tape->outer_)
+      create_graph = create_graph || (tape != this && (!tape->used_ || tape->options_.persistent));
   }
   const bool was_recording = recording_;
   if (was_recording && !create_graph) ops::set_grad_enabled(false);

@@ -120,8 +120,9 @@ void ExportArchive::add_function(const std::string& name, std::function<Structur
              .call = [fn = std::move(fn)](const std::vector<Structure>& arguments, bool) { return fn(arguments[0]); }});
 }
 
-void ExportArchive::add_endpoint(const std::string& name, std::function<Structure(const std::vector<Structure>&)> fn,
-                                 std::vector<Specs> input_signature) {
+void ExportArchive::add_function_of_several(const std::string& name,
+                                            std::function<Structure(const std::vector<Structure>&)> fn,
+                                            std::vector<Specs> input_signature) {
   ExportFunction function{
       .call = [fn = std::move(fn)](const std::vector<Structure>& arguments, bool) { return fn(arguments); }};
   for (Specs& specs : input_signature) {

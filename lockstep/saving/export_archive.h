@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,12 @@ using lockstep::TensorSpec;
 struct EndpointKeywords {
   FieldNamesOnly names_only = {};
   Specs input_signature = {};
+};
+
+struct WriteOutKeywords {
+  FieldNamesOnly names_only = {};
+  SaveOptions options = {};
+  bool verbose = true;  // has no effect: nothing is printed
 };
 
 //   saved_model::ExportArchive archive;
@@ -51,8 +58,12 @@ class ExportArchive {
     add_function(name, std::move(fn), std::move(keywords.input_signature));
   }
   // Of several arguments, one spec for each. Throws InvalidArgument for specs without a name.
-  void add_endpoint(const std::string& name, std::function<Structure(const std::vector<Structure>&)> fn,
-                    std::vector<Specs> input_signature);
+  template <typename Fn>
+  requires(std::is_invocable_v<Fn&, const std::vector<Structure>&> &&
+           !std::is_invocable_v<Fn&, const Tensor&>) void add_endpoint(const std::string& name, Fn fn,
+                                                                       std::vector<Specs> input_signature) {
+    add_function_of_several(name, std::move(fn), std::move(input_signature));
+  }
   // track(), and an endpoint that calls the layer or model without training.
   void track_and_add_endpoint(const std::string& name, const keras::LayerHandle& resource, Specs input_signature);
   // Variables that the loaded object has under this name.
@@ -61,10 +72,13 @@ class ExportArchive {
   // Writes the SavedModel. Throws FailedPrecondition without an endpoint, and for a variable that an endpoint uses and
   // that was not tracked.
   void write_out(const std::string& path, const SaveOptions& options = {}) const;
+  void write_out(const std::string& path, const WriteOutKeywords& keywords) const { write_out(path, keywords.options); }
 
  private:
   void add(const std::string& name, ExportFunction function);
   void add_function(const std::string& name, std::function<Structure(const Structure&)> fn, Specs input_signature);
+  void add_function_of_several(const std::string& name, std::function<Structure(const std::vector<Structure>&)> fn,
+                               std::vector<Specs> input_signature);
 
   Exportable contents_;
 };

@@ -71,3 +71,8 @@ inline DeserializedObject deserialize_keras_object(Json config, keras::CustomObj
 }
 
 }  // namespace lockstep::saving
+
+namespace lockstep::utils {
+using saving::deserialize_keras_object;
+using saving::serialize_keras_object;
+}  // namespace lockstep::utils

@@ -23,6 +23,7 @@
 #include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/object_config.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
+#include "lockstep/keras/trainer/overrides_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/assign_internal.h"
@@ -73,6 +74,15 @@ formats::WeightsPlan weights_plan(ModelImpl& model) {
       plan.add(group + "/idf_weights", object.vocabulary->idf_weights().to_data());
   }
   return plan;
+}
+
+// As the class of the model defines it.
+void compile_from_config(ModelImpl& model, const Json& config) {
+  if (keras::Model* const own = keras::object_overriding(model, &keras::Model::compile_from_config)) {
+    own->compile_from_config(config);
+  } else {
+    model.trainer().compile_from_config(config);
+  }
 }
 
 void require_built(ModelImpl& model, const std::string& path) {
@@ -334,7 +344,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
     if (weights_origin(version_of(archive), "").major < 3) {
       compile_if_known(trainer, arguments, path);
     } else {
-      trainer.compile_from_config(arguments);
+      compile_from_config(*model, arguments);
     }
     if (trainer.compiled() && model->built()) trainer.build_optimizer();
   }
@@ -348,8 +358,7 @@ keras::Model model_of(const Json& config, const std::string& path, const LoadMod
   const keras::WeightLimit limit(options.max_memory);
   const keras::ModelPtr model = model_of_config(config, formats::version_of_keras_config(config));
   if (!model) throw_invalid_argument(fmt::format("{}: holds a layer, not a model", path));
-  if (options.compile && config.contains("compile_config"))
-    model->trainer().compile_from_config(config["compile_config"]);
+  if (options.compile && config.contains("compile_config")) compile_from_config(*model, config["compile_config"]);
   keras::set_keras_version(*model, weights_origin(formats::version_of_keras_config(config), "").major);
   return keras::Model(model);
 }
@@ -366,7 +375,10 @@ Json model_config(ModelImpl& model) {
     config.erase("compile_config");
     return config;
   }
-  config["compile_config"] = compile_config_of_keras3(model.trainer().get_compile_config(), model);
+  keras::Model* const own = keras::object_overriding(model, &keras::Model::get_compile_config);
+  config["compile_config"] = own && model.trainer().compiled()
+                                 ? own->get_compile_config()
+                                 : compile_config_of_keras3(model.trainer().get_compile_config(), model);
   return config;
 }
 

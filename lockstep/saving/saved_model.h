@@ -17,6 +17,7 @@
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/nested.h"
+#include "lockstep/tensor/tensor_dict.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep::saved_model {
@@ -120,16 +121,16 @@ class Signature {
 
   // Throws InvalidArgument for missing or unknown names and for other dtypes. Like TensorFlow, a graph runs with inputs
   // of other shapes than it was traced with; where it cannot, the error names the inputs whose shapes differ.
-  std::map<std::string, Tensor> operator()(const std::map<std::string, Tensor>& inputs) const;
+  TensorDict operator()(const std::map<std::string, Tensor>& inputs) const;
   // Of a signature with one input: infer(x). Throws InvalidArgument, naming the inputs, where there are more.
   template <std::convertible_to<Tensor> T>
-  std::map<std::string, Tensor> operator()(const T& input) const {
+  TensorDict operator()(const T& input) const {
     return call_with_one(input);
   }
 
  private:
   friend struct ModelState;
-  std::map<std::string, Tensor> call_with_one(const Tensor& input) const;
+  TensorDict call_with_one(const Tensor& input) const;
   std::string name_;
   std::vector<TensorSpec> inputs_, outputs_;
   std::map<std::string, Tensor> defaults_;

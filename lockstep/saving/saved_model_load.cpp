@@ -141,7 +141,7 @@ void ModelState::add_signature(const std::string& name, std::vector<TensorSpec> 
   signatures.push_back(std::move(signature));
 }
 
-std::map<std::string, Tensor> Signature::call_with_one(const Tensor& input) const {
+TensorDict Signature::call_with_one(const Tensor& input) const {
   if (inputs_.size() != 1) {
     throw_invalid_argument(fmt::format("signature '{}': found one tensor, expected a map with its inputs: {}", name_,
                                        fmt::join(input_names(), ", ")));
@@ -149,7 +149,7 @@ std::map<std::string, Tensor> Signature::call_with_one(const Tensor& input) cons
   return (*this)(std::map<std::string, Tensor>{{inputs_[0].name, input}});
 }
 
-std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, Tensor>& given) const {
+TensorDict Signature::operator()(const std::map<std::string, Tensor>& given) const {
   std::vector<std::string> names;
   for (const TensorSpec& input : inputs_) names.push_back(input.name);
   for (const auto& [name, tensor] : given) {
@@ -185,7 +185,7 @@ std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, 
       throw_error(error.code(), fmt::format("signature '{}': {}: {}", name_, differing, error.message()));
     }
   }();
-  std::map<std::string, Tensor> named;
+  TensorDict named;
   for (std::size_t i = 0; i < outputs_.size(); ++i) named.emplace(outputs_[i].name, results[i]);
   return named;
 }

@@ -152,13 +152,14 @@ std::optional<std::string> latest_checkpoint(const std::string& directory,
                                              const std::string& latest_filename = "checkpoint");
 
 // tf.train.list_variables: names and shapes of the tensors of a checkpoint, by name. `path` is a prefix or a folder,
-// whose newest checkpoint is taken. Errors as Checkpoint::read.
-std::vector<std::pair<std::string, Shape>> list_variables(const std::string& path);
+// whose newest checkpoint is taken. Errors as Checkpoint::read; NotFound for none:
+// list_variables(latest_checkpoint(d)).
+std::vector<std::pair<std::string, Shape>> list_variables(const std::optional<std::string>& path);
 
 // tf.train.load_checkpoint: reads single tensors of a checkpoint.
 class CheckpointReader {
  public:
-  explicit CheckpointReader(const std::string& path);
+  explicit CheckpointReader(const std::optional<std::string>& path);
   bool has_tensor(const std::string& name) const;
   // Throws NotFound with the nearest name, DataLoss when the checksum is wrong.
   Tensor get_tensor(const std::string& name) const;
@@ -168,7 +169,7 @@ class CheckpointReader {
  private:
   std::shared_ptr<const formats::BundleReader> reader_;
 };
-inline CheckpointReader load_checkpoint(const std::string& path) { return CheckpointReader(path); }
+inline CheckpointReader load_checkpoint(const std::optional<std::string>& path) { return CheckpointReader(path); }
 
 // The values of CheckpointOptions::metadata, one for each worker that saved; empty if none was given. Throws as
 // Checkpoint::read.

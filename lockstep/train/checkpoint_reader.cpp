@@ -12,7 +12,9 @@
 namespace lockstep::train {
 namespace {
 
-std::string prefix_of(const std::string& path) {
+std::string prefix_of(const std::optional<std::string>& given) {
+  if (!given) throw_not_found("there is no checkpoint: expected a prefix or a folder, found none");
+  const std::string& path = *given;
   auto& files = io::posix_file_system();
   if (io::is_file(files, formats::bundle_index_path(path)) || !io::is_directory(files, path)) return path;
   const std::string variables = saved_model_variables(path);
@@ -24,7 +26,7 @@ std::string prefix_of(const std::string& path) {
 
 }  // namespace
 
-CheckpointReader::CheckpointReader(const std::string& path)
+CheckpointReader::CheckpointReader(const std::optional<std::string>& path)
     : reader_(std::make_shared<formats::BundleReader>(prefix_of(path))) {}
 
 bool CheckpointReader::has_tensor(const std::string& name) const { return reader_->contains(name); }
@@ -51,7 +53,7 @@ std::map<std::string, DType> CheckpointReader::get_variable_to_dtype_map() const
   return dtypes;
 }
 
-std::vector<std::pair<std::string, Shape>> list_variables(const std::string& path) {
+std::vector<std::pair<std::string, Shape>> list_variables(const std::optional<std::string>& path) {
   const auto shapes = CheckpointReader(path).get_variable_to_shape_map();
   return {shapes.begin(), shapes.end()};
 }

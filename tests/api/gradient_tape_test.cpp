@@ -45,6 +45,30 @@ TEST(TapeApi, TapesAreIndependent) {
   }
 }
 
+// TensorFlow's numbers: with tf.GradientTape() as a, tf.GradientTape() as b.
+TEST(TapeApi, TapesRecordTheGradientsOfOthersInAnyOrder) {
+  ls::Variable w(2.0);
+  const Tensor x = 3.0;
+  {
+    ls::GradientTape a, b;
+    a.watch(x);
+    const Tensor g = a.gradient(w * w * x, x);
+    EXPECT_EQ(float(b.gradient(g * g, w)), 32);
+  }
+  {
+    ls::GradientTape b, a;
+    a.watch(x);
+    const Tensor g = a.gradient(w * w * x, x);
+    EXPECT_EQ(float(b.gradient(g * g, w)), 32);
+  }
+  ls::GradientTape a({.persistent = true});
+  ls::GradientTape b;
+  a.watch(x);
+  const Tensor y = w * w * x;
+  const auto g = a.gradient(y, {x});
+  EXPECT_EQ(float(b.gradient(g[0] * g[0] + y, w)), 44);
+}
+
 TEST(TapeApi, ATapeMayEndBeforeTheOneInside) {
   ls::Variable w(3.0);
   auto outer = std::make_unique<ls::GradientTape>();

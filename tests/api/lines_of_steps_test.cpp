@@ -148,8 +148,10 @@ TEST(StepLines, LayersOfModelsAreModelsAndClassesOfOnesOwn) {
   EXPECT_EQ(double(encoder.predict(ls::ops::ones({1, 3})).sum()), 6);
   const std::string codes = model.layers()[1].name();
   EXPECT_EQ(model.get_layer<Codes>(codes)->count, 7);
-  EXPECT_EQ(error_of([&] { model.get_layer<Codes>("encoder"); }),
-            "get_layer: layer 'encoder' is of class Functional, not of the one asked for");
+  EXPECT_EQ(error_of([&] { model.get_layer<Codes>("encoder"); }), "layer 'encoder' is a Functional, expected a Codes");
+  EXPECT_EQ(model.layers()[1].as<Codes>()->count, 7);
+  EXPECT_EQ(model.get_layer<Codes>({.index = 1})->count, 7);
+  EXPECT_EQ(model.get_layer({.index = 0}).name(), "encoder");
 }
 
 TEST(StepLines, ArgumentsMayBeTensorsAndVectors) {

@@ -172,13 +172,15 @@ VariablePtr Layer::add_weight(WeightOptions options) {
   const ops::ScopedRecorder eager(nullptr);
   const std::int64_t bytes = *count * static_cast<std::int64_t>(dtype_size(dtype));
   WeightLimit::take(bytes, what);
+  if (options.initializer.empty()) options.initializer = is_floating(dtype) ? "glorot_uniform" : "zeros";
+  // One without a seed draws it here, also where the value will be that of a file, as in Keras.
+  const initializers::InitializerPtr initializer = initializers::get(options.initializer);
   Tensor initial;
   if (LoadScope* load = LoadScope::current()) {
     load->take(bytes, what);
     initial = Tensor::zeros(options.shape, dtype);
   } else {
-    if (options.initializer.empty()) options.initializer = is_floating(dtype) ? "glorot_uniform" : "zeros";
-    initial = initializers::get(options.initializer)(options.shape, dtype);
+    initial = initializer(options.shape, dtype);
   }
   distribute::VariableOptions variable{.trainable = options.trainable && trainable_,
                                        .name = options.name,

@@ -26,6 +26,7 @@
 #include "lockstep/keras/serialization.h"
 #include "lockstep/random/seed_generator.h"
 #include "lockstep/tensor/shape_arg.h"
+#include "lockstep/tensor/tensor_dict.h"
 
 namespace lockstep::optimizers {
 class Optimizer;
@@ -90,7 +91,12 @@ struct Weight {
 };
 
 // What save_own_variables() gives to a file: values by name.
-using VariableStore = std::map<std::string, Tensor>;
+class VariableStore : public TensorDict {
+ public:
+  using TensorDict::TensorDict;
+  using TensorDict::operator[];
+  Tensor& operator[](const std::string& name) { return try_emplace(name).first->second; }
+};
 
 // A layer's own state in Keras's files .keras and .weights.h5, as save_own_variables() and load_own_variables() of
 // Keras define it.
@@ -450,6 +456,14 @@ class CustomLayer : public LayerHandle {
   L& operator*() const { return static_cast<L&>(LayerHandle::operator*()); }
   operator std::shared_ptr<L>() const { return std::static_pointer_cast<L>(*this); }
 };
+
+// A layer that was found in a model: model.layers()[0].as<MyLayer>()->vocabulary.
+template <typename L>
+CustomLayer<L> LayerHandle::as() const {
+  auto layer = std::dynamic_pointer_cast<L>(static_cast<const LayerPtr&>(*this));
+  if (!layer) throw_other_class(typeid(L));
+  return CustomLayer<L>(std::move(layer));
+}
 
 // A user-defined layer class: make_layer<MyLayer>(args…).
 template <typename L, typename... Args>

@@ -6,6 +6,7 @@
 #include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/layer.h"
 #include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/naming_internal.h"
 
 namespace lockstep::keras {
 
@@ -29,6 +30,10 @@ Structure LayerHandle::output() const { return object().output(); }
 Variable LayerHandle::weight(std::string_view name) const { return object().weight(name); }
 Variable LayerHandle::kernel() const { return object().kernel(); }
 Variable LayerHandle::bias() const { return object().bias(); }
+void LayerHandle::throw_other_class(std::type_index wanted) const {
+  throw_invalid_argument(
+      fmt::format("layer '{}' is a {}, expected a {}", name(), class_name(), unqualified_name(wanted)));
+}
 LayerHandle LayerHandle::attribute(std::string_view name) const {
   for (const auto& [attribute, tree] : object().children()) {
     if (attribute == name && tree.is_leaf() && tree.leaf()) return LayerHandle(tree.leaf());

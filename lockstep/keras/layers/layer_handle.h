@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,9 @@ class Dataset;
 }
 
 namespace lockstep::keras {
+
+template <typename L>
+class CustomLayer;
 
 // The keyword arguments of a call, as of call() in Keras's layers. Of Keras's two orders of mask and training, the more
 // common one. A keyword that the layer does not have is an InvalidArgument.
@@ -189,9 +193,15 @@ class LayerHandle : public Handle<Layer> {
   void set_vocabulary(const Tensor& vocabulary, const std::vector<double>& idf_weights = {}) const;
   std::int64_t vocabulary_size() const;
 
+  // The layer as an object of the user-defined class L, for its members. Throws InvalidArgument for one of another
+  // class.
+  template <typename L>
+  CustomLayer<L> as() const;
+
   const LayerHandle& ptr() const { return *this; }
 
  private:
+  [[noreturn]] void throw_other_class(std::type_index wanted) const;
   LayerHandle attribute(std::string_view name) const;
   Structure call(const Structure& inputs, const CallOptions& options) const;
   Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options) const;

@@ -235,7 +235,7 @@ void Model::build_for(const Nested<Shape>& shapes) const {
 
 List<LayerPtr> Model::layers() const { return impl()->layers(); }
 
-LayerPtr Model::get_layer(const std::string& name) const {
+LayerPtr Model::layer_named(const std::string& name) const {
   std::vector<std::string> names;
   for (const LayerPtr& layer : layers()) {
     if (layer->name() == name) return layer;
@@ -362,11 +362,6 @@ ModelPtr Model::behind(const LayerHandle& layer) {
   if (!impl)
     throw_invalid_argument(fmt::format("'{}' ({}) is a layer, not a model", layer->name(), layer->class_name()));
   return impl;
-}
-
-void Model::throw_other_class(const std::string& name) const {
-  throw_invalid_argument(fmt::format("get_layer: layer '{}' is of class {}, not of the one asked for", name,
-                                     get_layer(name)->class_name()));
 }
 
 Model as_model(const LayerPtr& layer) { return Model(layer); }

@@ -74,6 +74,13 @@ struct LossArguments {
   bool training = true;  // without effect, as in Keras
 };
 
+// Arguments of get_layer() by name: get_layer({.index = 0}).
+struct GetLayerArguments {
+  FieldNamesOnly names_only = {};
+  std::string name = {};
+  std::optional<int> index = std::nullopt;
+};
+
 // A model: copies are the same model. Made from symbolic tensors,
 //
 //   auto x = layers::Input({28, 28, 1});
@@ -172,14 +179,21 @@ class Model {
   // Lists have Python's indices: layers()[-1] is the last one.
   List<LayerPtr> layers() const;
   // Throw NotFound, naming the nearest layer, and OutOfRange.
-  LayerPtr get_layer(const std::string& name) const;
+  // Templates, because GCC would take {.index = 0} for a text.
+  template <std::convertible_to<std::string> Name>
+  LayerPtr get_layer(const Name& name) const {
+    return layer_named(name);
+  }
   LayerPtr get_layer(int index) const;
+  LayerPtr get_layer(const GetLayerArguments& o) const { return o.index ? get_layer(*o.index) : layer_named(o.name); }
   // A layer of the custom class L; -> accesses its members. Throws InvalidArgument for a layer of another class.
+  template <std::derived_from<Layer> L, typename NameOrIndex>
+  CustomLayer<L> get_layer(const NameOrIndex& layer) const {
+    return get_layer(layer).template as<L>();
+  }
   template <std::derived_from<Layer> L>
-  CustomLayer<L> get_layer(const std::string& name) const {
-    auto layer = std::dynamic_pointer_cast<L>(get_layer(name));
-    if (!layer) throw_other_class(name);
-    return CustomLayer<L>(std::move(layer));
+  CustomLayer<L> get_layer(const GetLayerArguments& o) const {
+    return get_layer(o).template as<L>();
   }
   // Lists, also of one tensor; of subclassed models undefined.
   Structure inputs() const;
@@ -350,8 +364,9 @@ class Model {
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
   // The arguments of compile as files contain them; an empty object before it.
-  Json get_compile_config() const { return trainer().get_compile_config(); }
-  void compile_from_config(const Json& config) const { trainer().compile_from_config(config); }
+  // A class may override both.
+  virtual Json get_compile_config() const;
+  virtual void compile_from_config(const Json& config) const;
   // self.loss(y, y_pred) of custom steps: the loss that compile() was given. Throws FailedPrecondition where it was
   // given none, or several.
   Tensor loss(const Tensor& y, const Tensor& y_pred, const Tensor& sample_weight = {}) const;
@@ -446,7 +461,7 @@ class Model {
     return values.size() == 0 ? Structure() : Structure(Tensor(values));
   }
   static ModelPtr behind(const LayerHandle& layer);
-  [[noreturn]] void throw_other_class(const std::string& name) const;
+  LayerPtr layer_named(const std::string& name) const;
   // Throws FailedPrecondition for a functional model.
   SubclassedImpl& with_attributes(const std::string& attribute) const;
   // The implementation, which an object of a derived class gets when it is first used or copied.
