@@ -146,7 +146,7 @@ at::Tensor times(const at::Tensor& a, const at::Tensor& b) {
   return at::mul(a, b);
 }
 // TensorFlow's kernel gives 0 for integers; its function tf.round does not call it for them.
-at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? at::zeros_like(x) : at::round(x); }
+at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? at::zeros_like(x) : at::round(x.detach()); }
 at::Tensor sign_of(const at::Tensor& x) {
   if (has_complex(x)) {
     return dense(with_adjoint(wrap(x), wrap(at::sgn(x.detach())),
@@ -516,9 +516,10 @@ void register_unary_math(Table& table) {
   LOCKSTEP_UNARY("Expm1", at::expm1(x));
   LOCKSTEP_UNARY("Log", at::log(x));
   LOCKSTEP_UNARY("Log1p", at::log1p(x));
-  LOCKSTEP_UNARY("Floor", is_int(x) ? x : at::floor(x));
-  LOCKSTEP_UNARY("Ceil", is_int(x) ? x : at::ceil(x));
-  LOCKSTEP_UNARY("Rint", at::round(x));
+  // Without gradients in TensorFlow, so that optimizers leave the variables behind them as they are.
+  LOCKSTEP_UNARY("Floor", is_int(x) ? x : at::floor(x.detach()));
+  LOCKSTEP_UNARY("Ceil", is_int(x) ? x : at::ceil(x.detach()));
+  LOCKSTEP_UNARY("Rint", at::round(x.detach()));
   LOCKSTEP_UNARY("Sin", at::sin(x));
   LOCKSTEP_UNARY("Cos", at::cos(x));
   LOCKSTEP_UNARY("Tan", at::tan(x));

@@ -32,6 +32,10 @@ ROWS = {
     "steps-wide": (lambda: L.TimeDistributed(L.Dropout(0.4), dtype="float64"), [(4, 2)], [(4, 2)]),
     "steps-half": (lambda: L.TimeDistributed(L.Dense(3), dtype="mixed_float16"), [(4, 2)], [(4, 2)]),
     "steps-of-float": (lambda: L.TimeDistributed(L.Dense(3, dtype="float64")), [(4, 2)], [(4, 2)]),
+    "steps-of-mixed": (lambda: L.TimeDistributed(L.Dense(3, dtype="mixed_float16")), [(4, 2)], [(4, 2)]),
+    "steps-of-norms": (lambda: L.TimeDistributed(L.LayerNormalization(dtype="mixed_float16")), [(4, 2)], [(4, 2)]),
+    "steps-half-of-norms": (lambda: L.TimeDistributed(L.RMSNormalization(dtype="float32"), dtype="float16"), [(4, 2)], [(4, 2)]),
+    "steps-of-steps": (lambda: L.TimeDistributed(L.TimeDistributed(L.Dense(3, dtype="float16"), dtype="mixed_float16")), [(4, 3, 2)], [(4, 3, 2)]),
     "both-wide": (lambda: L.Bidirectional(L.GRU(2, return_sequences=True), dtype="float64"), [(4, 2)], [(4, 2)]),
     "both-half": (lambda: L.Bidirectional(L.LSTM(2), merge_mode="sum", dtype="float16"), [(4, 2)], [(4, 2)]),
     # An integer policy casts floating inputs; Discretization has its inputs in float32, whatever its policy is.
@@ -79,6 +83,31 @@ def test_a_scalar_weight_is_not_taken_for_the_learning_rate(tmp_path):
     wanted = stored.original(written, tmp_path)
     tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 2, "--no-shuffle", "--save", tmp_path / "o.keras")
     tool.assert_close(stored.weights(keras, tmp_path / "o.keras")[0], wanted, 1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Ftrl"])
+def test_variables_without_gradients_keep_their_values(optimizer, tmp_path):
+    """Neither decay nor penalties nor constraints change what is behind floor, ceil, round or a cast to integers."""
+    arguments = {"SGD": dict(weight_decay=0.1), "Ftrl": dict(l1_regularization_strength=0.01, l2_regularization_strength=0.1)}[optimizer]
+    cuts = [keras.ops.floor, keras.ops.ceil, keras.ops.round, keras.ops.trunc, keras.ops.sign, lambda t: keras.ops.cast(keras.ops.cast(t, "int32"), "float32")]
+
+    def written():
+        keras.utils.set_random_seed(3)
+        x = keras.Input((4,))
+        parts = [cut(L.Dense(3, kernel_constraint=keras.constraints.MaxNorm(0.4))(x)) for cut in cuts]
+        model = keras.Model(x, L.Dense(1)(L.Concatenate()(parts + [L.Dense(2, "tanh")(x)])))
+        model.compile(getattr(keras.optimizers, optimizer)(0.01, **arguments), "mse")
+        model.save(tmp_path / "m.keras")
+        rng = tool.generator("without gradients")
+        data, y = rng.normal(0, 1, (8, 4)).astype("float32"), rng.normal(0, 1, (8, 1)).astype("float32")
+        tool.save_npz(tmp_path / "d.npz", x=data, y=y)
+        model.fit(data, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
+        return [np.asarray(w) for w in model.weights]
+
+    wanted = stored.original(written, tmp_path)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "o.keras")
+    for found, value in zip(stored.weights(keras, tmp_path / "o.keras"), wanted, strict=True):
+        tool.assert_close(found, value, 1e-5, atol=1e-6)
 
 
 def test_images_keep_their_dtype_in_inference(tmp_path):

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "lockstep/base/dtype.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::keras {
@@ -30,6 +31,28 @@ class CallScope {
 
  private:
   std::optional<bool> previous_;
+};
+
+// Calls to one layer that its own policy does not apply to, as those of TimeDistributed, which calls call() in Keras 3.
+// Variables are read in the dtype `autocast`, or without it as they are; what is computed from values of different
+// dtypes is of the wider one. Layers within that layer compute in their own dtypes.
+class DirectCalls {
+ public:
+  DirectCalls(const Layer& layer, std::optional<DType> autocast, DType inputs);
+  ~DirectCalls();
+  DirectCalls(const DirectCalls&) = delete;
+  DirectCalls& operator=(const DirectCalls&) = delete;
+  // Of the innermost object on this thread, if it is for this layer; else null.
+  static const DirectCalls* of(const Layer& layer);
+  std::optional<DType> autocast() const { return autocast_; }
+  // What the layer computes in.
+  DType dtype() const { return dtype_; }
+
+ private:
+  const Layer& layer_;
+  std::optional<DType> autocast_;
+  DType dtype_;
+  const DirectCalls* previous_;
 };
 
 // Calls whose `training` the calls after them do not inherit, such as those that only build layers.

@@ -198,13 +198,14 @@ VariablePtr Layer::add_weight(WeightOptions options) {
 
 Tensor Layer::value(const VariablePtr& variable) const {
   Tensor read = variable->read();
-  if (read.dtype() == policy_.compute_dtype() || !is_floating(read.dtype()) || !is_floating(policy_.compute_dtype())) {
-    return read;
-  }
+  const DirectCalls* direct = DirectCalls::of(*this);
+  const DType dtype = direct ? direct->dtype() : policy_.compute_dtype();
+  const bool rounds = direct && direct->autocast() && direct->autocast() != read.dtype();
+  if ((read.dtype() == dtype && !rounds) || !is_floating(read.dtype()) || !is_floating(dtype)) return read;
   for (const Weight& weight : own_weights_) {
     if (weight.variable == variable && !weight.autocast) return read;
   }
-  return ops::cast(read, policy_.compute_dtype());
+  return ops::cast(rounds ? ops::cast(read, *direct->autocast()) : read, dtype);
 }
 
 void Layer::track_tree(const std::string& attribute, LayerTree layers) {
@@ -288,7 +289,8 @@ Structure Layer::run(const CallArguments& arguments, std::optional<bool> trainin
 }
 
 CallArguments Layer::cast_arguments(const CallArguments& arguments) const {
-  const DType target = compute_dtype();
+  const DirectCalls* direct = DirectCalls::of(*this);
+  const DType target = direct ? direct->dtype() : compute_dtype();
   if (!casts_inputs() || target == DType::kString) return arguments;
   return arguments.map_tensors([&](const Tensor& t) {
     if (!t.defined() || !is_floating(t.dtype()) || t.dtype() == target || as_keras_tensor(t)) return t;

@@ -22,9 +22,17 @@ thread_local std::int64_t t_calls_left = -1;  // negative without a limit
 constexpr std::int64_t kMaxLayers = 100'000;
 thread_local std::int64_t t_layers_left = kMaxLayers;
 thread_local std::string t_scope;
+thread_local const DirectCalls* t_direct = nullptr;
 thread_local LoadScope* t_load = nullptr;
 thread_local WeightLimit* t_weights = nullptr;
 std::atomic<std::uint64_t> g_changed_layers{0};
+
+// Of two floating dtypes, as NumPy promotes them.
+DType wider(DType a, DType b) {
+  if (a == b) return a;
+  if (dtype_size(a) == dtype_size(b)) return DType::kFloat32;
+  return dtype_size(a) > dtype_size(b) ? a : b;
+}
 
 }  // namespace
 
@@ -46,6 +54,19 @@ CallScope::~CallScope() {
 bool CallScope::active() { return t_calls > 0; }
 std::optional<bool> CallScope::training() { return t_training; }
 std::optional<bool> CallScope::inherited() { return t_inherited; }
+
+DirectCalls::DirectCalls(const Layer& layer, std::optional<DType> autocast, DType inputs)
+    : layer_(layer), autocast_(autocast), dtype_(inputs), previous_(std::exchange(t_direct, this)) {
+  for (const Weight& weight : layer.own_weights()) {
+    if (!weight.autocast || !is_floating(weight.variable->dtype())) continue;
+    const DType read = autocast.value_or(weight.variable->dtype());
+    dtype_ = is_floating(dtype_) ? wider(dtype_, read) : read;
+  }
+}
+DirectCalls::~DirectCalls() { t_direct = previous_; }
+const DirectCalls* DirectCalls::of(const Layer& layer) {
+  return t_direct && &t_direct->layer_ == &layer ? t_direct : nullptr;
+}
 
 ScopedInheritance::ScopedInheritance(std::optional<bool> inherited)
     : previous_(std::exchange(t_inherited, inherited)) {}

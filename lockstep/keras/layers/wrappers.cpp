@@ -218,10 +218,12 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
     std::optional<PausedLosses> no_losses;  // Keras 3 calls call(), which leaves the layer's own activity out
     if (!as_samples_ && layer_->activity_regularizer()) no_losses.emplace();
+    std::optional<DirectCalls> direct;
+    call_directly(direct, x);
     if (per_step(context, mask) && x.dim(1) != kUnknownDim && !x.is_symbolic())
       return step_by_step(x, mask, context.training);
     const CallOptions options{.mask = mask_of_samples(mask), .training = context.training};
-    const Tensor y = in_dtype_of_call((*layer_)(merged(x), options).leaf());
+    const Tensor y = result_of(merged(x), options);
     if (is_called_for_masks(context) && !x.is_symbolic()) (*layer_)(merged(x), options);
     return separated(y, x);
   }
@@ -299,15 +301,22 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     for (int i = 1; i < y.rank(); ++i) out.push_back(ops::dim_of(y, i));
     return ops::reshape(y, ops::stack(out));
   }
-  // Keras 3 calls call(), to which the policy of the layer within does not apply: it computes in the dtype of this
-  // layer.
-  Tensor in_dtype_of_call(const Tensor& y) const {
-    const bool own = as_samples_ || layer_->flatten_layers().size() > 1 || layer_->class_name() == "BatchNormalization";
-    if (own || !is_floating(y.dtype()) || !is_floating(compute_dtype())) return y;
-    const DType weights = layer_->dtype_policy().variable_dtype();
-    const bool read_as_they_are = !layer_->weights().empty() && dtype_policy().variable_dtype() == compute_dtype();
-    const bool wider = read_as_they_are && dtype_size(weights) > dtype_size(compute_dtype());
-    return ops::cast(y, wider ? weights : compute_dtype());
+  // Keras 3 calls call(), to which the policy of the layer within does not apply.
+  void call_directly(std::optional<DirectCalls>& calls, const Tensor& x) const {
+    if (as_samples_) return;
+    if (const DirectCalls* own = DirectCalls::of(*this)) {
+      calls.emplace(*layer_, own->autocast(), x.dtype());
+      return;
+    }
+    const bool mixed = is_floating(compute_dtype()) && dtype_policy().variable_dtype() != compute_dtype();
+    calls.emplace(*layer_, mixed ? std::optional(compute_dtype()) : std::nullopt, x.dtype());
+  }
+  // Two layers cast their results to the dtype of their inputs.
+  Tensor result_of(const Tensor& x, const CallOptions& options) const {
+    const Tensor y = (*layer_)(x, options).leaf();
+    const std::string kind = as_samples_ ? "" : layer_->class_name();
+    const bool casts = kind == "RMSNormalization" || kind == "SpectralNormalization";
+    return casts && is_floating(x.dtype()) && y.dtype() != x.dtype() ? ops::cast(y, x.dtype()) : y;
   }
   Tensor mask_of_samples(const Tensor& mask) const {
     return as_samples_ && mask.defined() && layer_->uses_mask() ? merged(mask) : Tensor();
@@ -322,7 +331,7 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     for (std::size_t i = 0; i < steps.size(); ++i) {
       CallOptions options{.training = training};
       if (!masks.empty()) options.mask = masks[i];
-      outputs.push_back(in_dtype_of_call((*layer_)(steps[i], options).leaf()));
+      outputs.push_back(result_of(steps[i], options));
     }
     return ops::stack(outputs, 1);
   }
