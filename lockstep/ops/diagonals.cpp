@@ -96,9 +96,9 @@ Tensors diagonal_part(const Call& call) {
 
 // `matrices` [n, rows * columns] with the packed diagonals in their places.
 at::Tensor with_diagonals(const at::Tensor& matrices, const at::Tensor& packed, const Places& places) {
+  if (matrices.size(0) == 0) return matrices;
   const at::Tensor values =
-      packed.reshape({matrices.size(0), matrices.size(0) == 0 ? 0 : packed.numel() / matrices.size(0)})
-          .index_select(1, index_of(places.packed));
+      packed.reshape({matrices.size(0), packed.numel() / matrices.size(0)}).index_select(1, index_of(places.packed));
   return with_columns(matrices, 1, index_of(places.matrix), values);
 }
 

@@ -280,6 +280,11 @@ Tensors determinant(const Call& call) {
   return {settled(call, dense(with_gradients({wrap(x)}, {wrap(y)}, {wrap(x)}, gradient)[0]))};
 }
 
+// NaN where the determinant is.
+at::Tensor known_sign(const at::Tensor& sign, const at::Tensor& log) {
+  return at::where(at::isnan(log), sign * log.to(sign.scalar_type()), sign);
+}
+
 // The sign has no gradient.
 Tensors log_determinant(const Call& call) {
   const at::Tensor x = square_matrix(call, 0);
@@ -289,10 +294,10 @@ Tensors log_determinant(const Call& call) {
       return Tensors{wrap(scaled_adjoint_inverse(dense(dys[0]), dense(captured[0])))};
     };
     const Tensor y = with_gradients({wrap(x)}, {wrap(log.to(x.scalar_type()))}, {wrap(x)}, gradient)[0];
-    return {settled(call, sign), settled(call, dense(y))};
+    return {settled(call, known_sign(sign, log)), settled(call, dense(y))};
   }
   const auto [sign, log] = at::linalg_slogdet(x);
-  return {settled(call, sign), settled(call, log.to(sign.scalar_type()))};
+  return {settled(call, known_sign(sign, log.detach())), settled(call, log.to(sign.scalar_type()))};
 }
 
 // l and u in one matrix; row i of the product of both is row p[i] of the input.

@@ -323,6 +323,7 @@ Tensors nth_element(const Call& call) {
 Tensors reverse_by_flags(const Call& call) {
   const at::Tensor& x = in(call, 0);
   const Ints flags = ints_in(call, 1);
+  if (x.dim() == 0) return {call.input(0)};
   if (static_cast<std::int64_t>(flags.size()) != x.dim()) throw_invalid_argument("dims needs a flag for each axis");
   Ints axes;
   for (std::size_t i = 0; i < flags.size(); ++i) {

@@ -98,8 +98,11 @@ Tensors incomplete_beta(const Call& call) {
 at::Tensor zeta_of(const at::Tensor& x, const at::Tensor& q) {
   const at::Tensor none = at::full({}, NAN, x.options()), infinite = at::full({}, INFINITY, x.options());
   const at::Tensor pole = at::logical_and(at::logical_and(q <= 0, q == at::floor(q)), x > 1);
-  const at::Tensor y = at::where(at::logical_and(at::isposinf(q), x > 1), at::zeros_like(none), at::special_zeta(x, q));
-  return at::where(pole, at::where(at::remainder(x, 2) == 0, infinite, none), y);
+  const at::Tensor far = at::isposinf(x);
+  const at::Tensor nothing = at::logical_or(at::logical_and(at::isposinf(q), x > 1), at::logical_and(far, q > 1));
+  at::Tensor y = at::where(nothing, at::zeros_like(none), at::special_zeta(x, q));
+  y = at::where(pole, at::where(at::logical_or(at::remainder(x, 2) == 0, far), infinite, none), y);
+  return at::where(at::isnan(x), none, y);
 }
 
 // NaN at its poles, where LibTorch's is infinite at 0.

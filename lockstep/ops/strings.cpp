@@ -177,11 +177,11 @@ Tensors length(const Call& call) {
   return {Tensor::from_vector(out, call.input(0).shape())};
 }
 
-// Byte offsets of the starts of units, and the end.
+// Byte offsets of the starts of units, and the end. Bytes in front of the first character are one of their own.
 std::vector<std::size_t> unit_starts(const std::string& text, bool characters) {
   std::vector<std::size_t> starts;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!characters || (text[i] & 0xC0) != 0x80) starts.push_back(i);
+    if (!characters || i == 0 || (text[i] & 0xC0) != 0x80) starts.push_back(i);
   }
   starts.push_back(text.size());
   return starts;

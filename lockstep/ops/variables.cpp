@@ -128,20 +128,38 @@ Tensors scatter_nd(const Call& call, std::string_view on_values) {
   return {};
 }
 
-// `x` with `value` at the places that StridedSlice gives with the same begin, end, strides and masks.
-at::Tensor assign_slice(const Call& call, const at::Tensor& x, const at::Tensor& value) {
+// The places in a tensor with `dims` that StridedSlice takes with the same begin, end, strides and masks.
+at::Tensor places_of_slice(const Call& call, at::IntArrayRef dims) {
   Attrs masks;
   for (const char* name : {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"}) {
     masks.set(name, call.attr<std::int64_t>(name));
   }
-  const at::Tensor numbers = at::arange(x.numel(), at::kLong).reshape(x.sizes());
+  const at::Tensor numbers = at::arange(c10::multiply_integers(dims), at::kLong).reshape(dims);
   const Tensor places = through("StridedSlice", {wrap(numbers), call.input(1), call.input(2), call.input(3)}, masks)[0];
-  if (places.shape() != call.input(4).shape()) {
-    throw_invalid_argument(fmt::format("the slice has shape {}, the value {}", places.shape().to_string(),
-                                       call.input(4).shape().to_string()));
+  const Shape& found = call.input(4).shape();
+  if (dense(places).numel() > 0 && places.shape() != found) {
+    throw_invalid_argument(
+        fmt::format("the slice has shape {}, the value {}", places.shape().to_string(), found.to_string()));
   }
-  const at::Tensor changed = widen(x).flatten().index_copy(0, dense(places).flatten(), widen(value).flatten());
+  return dense(places).flatten();
+}
+
+// `x` with `value` at these places.
+at::Tensor assign_slice(const Call& call, const at::Tensor& x, const at::Tensor& value) {
+  const at::Tensor places = places_of_slice(call, x.sizes());
+  if (places.numel() == 0) return x;
+  const at::Tensor changed = widen(x).flatten().index_copy(0, places, widen(value).flatten());
   return narrow_to(changed.reshape(x.sizes()), x.scalar_type());
+}
+
+Tensors update_slice(const Call& call) {
+  const Tensor& x = call.input(0);
+  if (x.dtype() != DType::kString) return one(assign_slice(call, in(call, 0), in(call, 4)));
+  const Ints places = ints_of(places_of_slice(call, x.shape().dims()));
+  std::vector<std::string> texts(x.string_values().begin(), x.string_values().end());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    texts[static_cast<std::size_t>(places[i])] = call.input(4).string_values()[i];
+  return {Tensor::strings(std::move(texts), x.shape())};
 }
 
 Tensors strided_slice_assign(const Call& call) {
@@ -204,8 +222,7 @@ void register_variables(Table& table) {
               [on_values](const Call& call) { return scatter_nd(call, on_values); });
   }
   table.add("ResourceStridedSliceAssign", no_outputs, strided_slice_assign);
-  table.add("TensorStridedSliceUpdate", same_shape,
-            [](const Call& call) { return one(assign_slice(call, in(call, 0), in(call, 4))); });
+  table.add("TensorStridedSliceUpdate", same_shape, update_slice);
   table.add("ResourceCountUpTo", scalar_rule, count_up_to);
   register_apply_rules(table);
 }

@@ -360,6 +360,20 @@ def maps_of_tensors():
             "convolved": R.Conv(input=floats(2, 5, 6, 3), filter=floats(3, 3, 3, 2), strides=[1, 2, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 0, 0, 2, 0, 0])}
 
 
+def places_of_slices():
+    x, texts = floats(3, 4), tf.reshape(TEXTS, [3, 4])
+    part = dict(begin=[0, -1], end=[3, 0], strides=[2, -2])
+    none = dict(begin=[2, 0], end=[1, 4], strides=[1, 1])
+    bytes_of_characters = [b"\x9d\x80h\xc3\xa4", b"\x80", b"ab\x9d", b"\xc3\xa4\xc3\xa4z"]
+    out = {f"cut_{pos}": R.Substr(input=bytes_of_characters[:1] + bytes_of_characters[2:], pos=pos, len=2, unit="UTF8_CHAR") for pos in (0, 1, -2)}
+    nan = tf.constant([[np.nan, 1.], [2., 3.]])
+    return out | {"set": R.TensorStridedSliceUpdate(input=x, value=x[:2, :2], **part), "texts": R.TensorStridedSliceUpdate(input=texts, value=[["p", "q"], ["r", "s"]], **part),
+                  "no_places": R.TensorStridedSliceUpdate(input=x, value=x, **none), "no_texts": R.TensorStridedSliceUpdate(input=texts, value="a", **none),
+                  "scalar": R.Reverse(tensor=R.PlaceholderWithDefault(input=x[0, 0], shape=None), dims=[True, False]), "no_diagonals": R.MatrixDiagV3(diagonal=x[:0], k=0, num_rows=-1, num_cols=-1, padding_value=0.),
+                  "zeta": R.Zeta(x=[np.inf, np.inf, np.inf, np.nan], q=[2., -1., 100., -1.]),
+                  **parts("logdet", R.LogMatrixDeterminant(input=nan)), **parts("complex_logdet", R.LogMatrixDeterminant(input=tf.complex(nan, nan)))}
+
+
 GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
                                           summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
-                                          ranges_of_quantized_sums, extrema_of_nan, colors_in_short_types, shapes_of_list_elements, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors)}
+                                          ranges_of_quantized_sums, extrema_of_nan, colors_in_short_types, shapes_of_list_elements, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors, places_of_slices)}
