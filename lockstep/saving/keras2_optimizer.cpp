@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
+#include "lockstep/keras/optimizers/fields_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/assign_internal.h"
 #include "lockstep/train/optimizer_slots_internal.h"
@@ -190,15 +191,26 @@ Json with_module_of_optimizer(Json config) {
     const Json given = scale.is_object() ? scale.value("config", Json()) : Json();
     const bool dynamic = given.is_object() && scale.value("class_name", Json()) == Json("DynamicLossScale") &&
                          given.value("multiplier", Json(2.0)) == Json(2.0);
-    if (!dynamic) return config;
-    config["config"] = {{"inner_optimizer", arguments.at("optimizer")},
-                        {"initial_scale", given.value("initial_loss_scale", Json(32768.0))},
-                        {"dynamic_growth_steps", given.value("increment_period", Json(2000))}};
+    const bool fixed = given.is_object() && scale.value("class_name", Json()) == Json("FixedLossScale");
+    if (!dynamic && !fixed) return config;
+    if (fixed) {
+      config["config"] = {{"inner_optimizer", arguments.at("optimizer")},
+                          {"initial_scale", given.value("loss_scale_value", Json())},
+                          {"dynamic", false}};
+    } else {
+      config["config"] = {{"inner_optimizer", arguments.at("optimizer")},
+                          {"initial_scale", given.value("initial_loss_scale", Json(32768.0))},
+                          {"dynamic_growth_steps", given.value("increment_period", Json(2000))}};
+    }
     arguments = config.at("config");
   }
   if (arguments.contains("inner_optimizer")) {
     config.erase("module");  // one class scales the losses of both
     config["class_name"] = "LossScaleOptimizer";
+    if (arguments.value("dynamic", Json(true)) == Json(false)) {
+      config["config"].erase("dynamic");
+      config["config"]["dynamic_growth_steps"] = optimizers::kFixedScale;
+    }
     config["config"]["inner_optimizer"] = with_module_of_optimizer(arguments["inner_optimizer"]);
   }
   return config;
@@ -212,12 +224,13 @@ Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config,
     const Json own = optimizer.get_config();
     Keras2Optimizer out = keras2_optimizer(*inner, own.at("inner_optimizer").at("config"), embeddings, true);
     if (!later) out.config["module"] = "keras.optimizers.legacy";
+    const bool dynamic = own.at("dynamic_growth_steps") != Json(optimizers::kFixedScale);
     out.config = {{"class_name", later ? "LossScaleOptimizerV3" : "LossScaleOptimizer"},
                   {"config",
                    {{"inner_optimizer", out.config},
-                    {"dynamic", true},
+                    {"dynamic", dynamic},
                     {"initial_scale", own.at("initial_scale")},
-                    {"dynamic_growth_steps", own.at("dynamic_growth_steps")}}}};
+                    {"dynamic_growth_steps", dynamic ? own.at("dynamic_growth_steps") : Json()}}}};
     return out;
   }
   if (contains(kNotInKeras2, class_name)) throw_unimplemented(fmt::format("Keras 2 has no optimizer {}", class_name));

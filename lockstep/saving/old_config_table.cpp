@@ -133,7 +133,8 @@ void change_discretization(Json& object) {
 // Other outputs than integers are in the dtype of the layer.
 void change_lookup(Json& object) {
   Json& config = object["config"];
-  if (config.value("output_mode", Json("int")) != Json("int")) config["numbers"] = config.value("dtype", Json());
+  const Json dtype = config.value("dtype", Json());
+  if (config.value("output_mode", Json("int")) != Json("int") || dtype == Json("int32")) config["numbers"] = dtype;
 }
 
 // The second layer of Keras 2 goes in the opposite direction of the first; that of Keras 3 goes backwards.

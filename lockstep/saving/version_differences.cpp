@@ -63,6 +63,9 @@ std::string difference(const ModelImpl& model, const keras::Layer& layer) {
     return "the argument training of its call is replaced by that of the model's call in Keras 3, and not in Keras 2";
   if (dynamic_cast<const keras::BiasAdder*>(&layer) && has_axis_like_channels(layer))
     return "its bias is added along the last axis in Keras 3, and along the channels in Keras 2";
+  if (name == "RandomHeight" || name == "RandomWidth") return "Keras 3 has no such class";
+  if (name == "BatchNormalization" && layer.get_config().at("axis").is_array())
+    return "Keras 3 does not read its list of several axes";
   if (name == "RandomCrop") return "in inference it returns its input in Keras 3, and resizes it in Keras 2";
   if (name != "MultiHeadAttention" && name != "Softmax") return "";
   const Json config = layer.get_config();

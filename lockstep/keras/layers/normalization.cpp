@@ -10,6 +10,7 @@
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/following_internal.h"
+#include "lockstep/keras/layers/multi_axis_normalization_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 
@@ -553,9 +554,9 @@ std::optional<ops::FixedNorm> fixed_norm(const Layer& layer) {
 }
 
 void register_normalization_layers(ClassTable& registry) {
-  registry.add(flagged_row<BatchNormalizationLayer>(
+  registry.add(with_several_axes(flagged_row<BatchNormalizationLayer>(
       "fused_statistics", [](BatchNormalizationLayer& layer, const Json&) { layer.use_fused_statistics(); },
-      {"BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"}));
+      {"BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"})));
   registry.add(layer_row<LayerNormalizationLayer>());
   registry.add(layer_row<GroupNormalizationLayer>());
   registry.add(layer_row<UnitNormalizationLayer>());

@@ -74,6 +74,7 @@ const ClassTable& layer_classes() {
     register_bounding_box_layers(*layers);
     register_spectrogram_layers(*layers);
     register_pipeline(*layers);
+    register_random_size_layers(*layers);
     register_image_layers(*layers);
     register_application_layers(*layers);
     register_models(*layers);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/fields_internal.h"
 #include "lockstep/keras/layers/tensor_op_rows_internal.h"
 
 namespace lockstep::keras::tensor_ops {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <limits>
 
 #include "lockstep/keras/fields_internal.h"
 #include "lockstep/keras/optimizers/multi_optimizer.h"
@@ -137,6 +138,9 @@ void own_fields(V& v, MuonOptions& o) {
   v("adam_weight_decay", keras::null_read_as(o.adam_weight_decay, 0));
   v("rms_rate", o.rms_rate);
 }
+
+// As dynamic_growth_steps: a scale that never changes, which Keras 2 has (dynamic=False). Keras 3 practically keeps it.
+inline constexpr std::int64_t kFixedScale = std::numeric_limits<std::int32_t>::max();
 
 // The constructor's arguments of a LossScaleOptimizer in one struct.
 struct LossScaleConfig {

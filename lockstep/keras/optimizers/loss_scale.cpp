@@ -46,14 +46,15 @@ void Scaler::build(const Variables& variables) {
 
 void Scaler::apply_aggregated(Tensors gradients, const Variables& variables) {
   const float scale = dynamic_scale_->numpy().item<float>();
+  const bool keras2 = inner_->has_keras2_rules();
+  const bool fixed = keras2 && options_.dynamic_growth_steps == kFixedScale;  // gradients are not checked
   bool finite = true;
   for (const Tensor& gradient : gradients) {
-    if (!gradient.defined()) continue;
+    if (!gradient.defined() || fixed) continue;
     finite = finite && ops::reduce_all(ops::is_finite(gradient)).item<bool>();
   }
   if (!built_) build(variables);
   const std::int64_t good_steps = step_counter_->numpy().item<std::int64_t>() + 1;
-  const bool keras2 = inner_->has_keras2_rules();
   if (!finite && keras2) {  // the step counts, and the scale does not sink below 1
     inner_->iterations_variable()->assign(Tensor::scalar<std::int64_t>(inner_->iterations() + 1));
     set_state(0, std::max(scale * 0.5f, 1.0f));
@@ -72,6 +73,7 @@ void Scaler::apply_aggregated(Tensors gradients, const Variables& variables) {
   } else {
     inner_->apply_aggregated(std::move(gradients), variables);
   }
+  if (fixed) return;
   if (good_steps >= options_.dynamic_growth_steps) {
     set_state(0, keras2 && !std::isfinite(scale * 2.0f) ? scale : scale * 2.0f);
   } else {

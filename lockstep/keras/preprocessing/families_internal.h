@@ -19,6 +19,7 @@ void register_elastic_layers(ClassTable& registry);         // RandomElasticTran
 void register_mixing_layers(ClassTable& registry);          // MixUp, CutMix
 void register_bounding_box_layers(ClassTable& registry);    // MaxNumBoundingBoxes
 void register_spectrogram_layers(ClassTable& registry);     // STFTSpectrogram, MelSpectrogram
+void register_random_size_layers(ClassTable& registry);     // RandomHeight, RandomWidth
 void register_pipeline(ClassTable& registry);
 
 }  // namespace lockstep::keras

@@ -63,9 +63,12 @@ std::vector<std::int64_t> keys_in(const std::string& text, const std::string& wh
 template <typename Derived, typename OptionsT, typename Key>
 class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocabulary, public OldRules {
  public:
+  // As Keras 2, which takes int64 of an IntegerLookup for the dtype of its vocabulary.
   void set_numbers(const Json& dtype) {
     const auto found = dtype.is_string() ? parse_dtype(dtype.text()) : std::nullopt;
-    table_.set_numbers(found && is_floating(*found) ? *found : DType::kFloat32);
+    const bool of_keys = std::is_same_v<Key, std::int64_t> && found == DType::kInt64;
+    const bool numbers = found && (is_floating(*found) || is_integer(*found)) && !of_keys;
+    table_.set_numbers(numbers ? *found : DType::kFloat32);
   }
   Json get_build_config() const override { return Json::object(); }
   void build_from_config(const Json&) override { this->set_built(); }

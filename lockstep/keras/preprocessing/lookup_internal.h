@@ -155,7 +155,7 @@ class IndexLookup {
 
   // Places as the output mode asks for. `size`: of the vocabulary, where it has not been read yet.
   Tensor encode(const Tensor& places, const std::optional<std::int64_t>& size_in_file) const {
-    if (set_.output_mode == "int") return places;
+    if (set_.output_mode == "int") return ops::cast(places, numbers_);
     const std::int64_t depth = set_.pad_to_max_tokens ? *set_.max_tokens : empty() ? size_in_file.value_or(0) : size();
     if (depth == 0)
       throw_failed_precondition(
