@@ -76,6 +76,14 @@ using ops::in_top_k;
 using ops::top_k;
 }  // namespace lockstep::nn
 
+namespace lockstep::image {
+using io::decode_image;
+using io::decode_jpeg;
+using io::decode_png;
+using io::encode_jpeg;
+using io::encode_png;
+}  // namespace lockstep::image
+
 // TensorFlow's packages of operations: math::top_k, linalg::solve; also ops::math::top_k, ops::nn::softmax.
 namespace lockstep {
 namespace linalg = lockstep::ops;
@@ -114,6 +122,13 @@ using losses::poisson;
 using losses::sparse_categorical_crossentropy;
 using losses::squared_hinge;
 }  // namespace lockstep::metrics
+
+// Names of earlier versions of Keras.
+namespace lockstep::utils {
+using custom_object_scope = keras::CustomObjectScope;
+using keras::CustomObjectScope;
+using keras::register_keras_serializable;
+}  // namespace lockstep::utils
 
 // Keras's packages by their names in Python: keras::layers::Dense, keras::models::load_model.
 namespace lockstep::keras {
@@ -162,5 +177,6 @@ using keras::load_model;
 using keras::Model;
 using keras::model_from_json;
 using keras::Sequential;
+using lockstep::saving::save_model;
 }  // namespace models
 }  // namespace lockstep::keras

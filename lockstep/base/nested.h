@@ -198,9 +198,16 @@ class Nested {
   LOCKSTEP_NESTED_REDUCTION(max)
   LOCKSTEP_NESTED_REDUCTION(min)
 #undef LOCKSTEP_NESTED_REDUCTION
+  template <typename Low, typename High>
+  T clip(Low min, High max) const requires std::is_same_v<T, Tensor> {
+    return leaf().clip(min, max);
+  }
   T astype(DTypeLike dtype) const requires std::is_same_v<T, Tensor> { return leaf().astype(dtype); }
   // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
   T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }
+  // Extents of a leaf that is a shape: input_shape[{1, {}}].
+  template <typename S = Shape>
+  requires std::is_same_v<T, S> S operator[](const typename S::Axes& axes) const { return leaf()[axes]; }
   T index(std::initializer_list<ops::SliceSpec> entries) const requires std::is_same_v<T, Tensor> {
     return leaf().index(entries);
   }
@@ -277,11 +284,10 @@ class Nested {
     return std::as_const(*this).template get<I>();
   }
   // const auto [x, y, sample_weight] = element.parts<3>(): the parts of a list of N. Throws InvalidArgument for others.
+  // Of a leaf that is a shape, its extents: const auto [batch, steps, units] = input_shape.parts<3>().
   template <std::size_t N>
-  std::array<Nested, N> parts() const {
-    std::array<Nested, N> out;
-    for (std::size_t i = 0; i < N; ++i) out[i] = part_of(i, N);
-    return out;
+  std::array<OwnItem, N> parts() const {
+    return parts_in_order(std::make_index_sequence<N>());
   }
 
   // Of tensors: a vector of them which, of one tensor, is also what NumPy's flatten() gives: see Leaves.
@@ -337,6 +343,16 @@ class Nested {
   const Nested& present() const;
   // Throws InvalidArgument unless this is a list of `size`.
   const Nested& part_of(std::size_t index, std::size_t size) const;
+  template <std::size_t... I>
+  std::array<OwnItem, sizeof...(I)> parts_in_order(std::index_sequence<I...>) const {
+    if constexpr (std::is_same_v<T, Shape>) {
+      if (is_leaf()) {
+        const auto extents = leaf().template parts<sizeof...(I)>();
+        return {OwnItem(extents[I])...};
+      }
+    }
+    return {OwnItem(part_of(I, sizeof...(I)))...};
+  }
   std::vector<const std::pair<std::string, Nested>*> sorted_entries() const;
 
   T leaf_{};

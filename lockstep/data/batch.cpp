@@ -188,7 +188,7 @@ std::vector<std::byte> scalar_bytes(double value, DType dtype) {
 
 struct Padding {
   std::vector<Shape> shapes;  // one for each leaf, or empty
-  double value = 0;
+  PaddingValues values;       // one, or one for each leaf
 };
 
 Shape padded_shape(const std::vector<Tensor>& values, const Shape* wanted, std::size_t component) {
@@ -240,12 +240,12 @@ void for_each_run(const Shape& from, const Shape& to, Fn fn) {
   }
 }
 
-Tensor pad_and_stack(const std::vector<Tensor>& values, const Shape& shape, double padding) {
+Tensor pad_and_stack(const std::vector<Tensor>& values, const Shape& shape, const PaddingValue& padding) {
   const auto n = static_cast<std::int64_t>(values.size());
   const Shape out_shape = with_first(n, shape);
   const std::int64_t per_row = shape.num_elements().value();
   if (values[0].dtype() == DType::kString) {
-    std::vector<std::string> out(static_cast<std::size_t>(n * per_row));
+    std::vector<std::string> out(static_cast<std::size_t>(n * per_row), padding.text);
     for (std::int64_t i = 0; i < n; ++i) {
       const Tensor& value = values[static_cast<std::size_t>(i)];
       for_each_run(value.shape(), shape, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
@@ -258,7 +258,7 @@ Tensor pad_and_stack(const std::vector<Tensor>& values, const Shape& shape, doub
   const std::size_t size = dtype_size(dtype);
   std::span<std::byte> memory;
   const formats::TensorData data = formats::TensorData::allocate(dtype, out_shape, memory);
-  const std::vector<std::byte> fill = scalar_bytes(padding, dtype);
+  const std::vector<std::byte> fill = scalar_bytes(padding.number, dtype);
   for (std::size_t at = 0; at < memory.size(); at += size) std::memcpy(&memory[at], fill.data(), size);
   for (std::int64_t i = 0; i < n; ++i) {
     const formats::TensorData row = values[static_cast<std::size_t>(i)].to_data();
@@ -284,10 +284,15 @@ Element stack_padded(const std::vector<Element>& elements, const Padding& paddin
         fmt::format("padded_batch: invalid padded_shapes: found {} shapes, expected {}, one for each tensor",
                     padding.shapes.size(), leaves));
   }
+  if (padding.values.size() != 1 && padding.values.size() != leaves) {
+    throw_invalid_argument(
+        fmt::format("padded_batch: invalid padding_values: found {}, expected {}, one for each tensor",
+                    padding.values.size(), leaves));
+  }
   Tensors out;
   for (std::size_t c = 0; c < leaves; ++c) {
     const Shape shape = padded_shape(columns[c], padding.shapes.empty() ? nullptr : &padding.shapes[c], c);
-    out.push_back(pad_and_stack(columns[c], shape, padding.value));
+    out.push_back(pad_and_stack(columns[c], shape, padding.values[padding.values.size() == 1 ? 0 : c]));
   }
   return elements[0].pack(out);
 }
@@ -316,7 +321,7 @@ class PaddedBatchNode : public GroupNode {
     return std::make_unique<PaddedBatchIterator>(input(), size(), drop_remainder(), padding_);
   }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
-    return padded_batch_node(inputs[0], size(), padding_.shapes, padding_.value, drop_remainder());
+    return padded_batch_node(inputs[0], size(), padding_.shapes, padding_.values, drop_remainder());
   }
   ElementSpec element_spec() const override {
     std::size_t component = 0;
@@ -427,9 +432,10 @@ NodePtr ragged_batch_node(NodePtr input, std::int64_t size, bool drop_remainder)
   return std::make_shared<RaggedBatchNode>(std::move(input), size, drop_remainder);
 }
 
-NodePtr padded_batch_node(NodePtr input, std::int64_t size, std::vector<Shape> shapes, double value,
+NodePtr padded_batch_node(NodePtr input, std::int64_t size, std::vector<Shape> shapes, PaddingValues values,
                           bool drop_remainder) {
-  return std::make_shared<PaddedBatchNode>(std::move(input), size, drop_remainder, Padding{std::move(shapes), value});
+  return std::make_shared<PaddedBatchNode>(std::move(input), size, drop_remainder,
+                                           Padding{std::move(shapes), std::move(values)});
 }
 
 NodePtr unbatch_node(NodePtr input) { return std::make_shared<UnbatchNode>(std::move(input)); }

@@ -202,10 +202,10 @@ Dataset Dataset::ragged_batch(std::int64_t batch_size, bool drop_remainder) cons
   return Dataset(ragged_batch_node(node_, batch_size, drop_remainder));
 }
 
-Dataset Dataset::padded_batches(std::int64_t batch_size, const std::vector<Shape>& padded_shapes, double padding_value,
-                                bool drop_remainder) const {
+Dataset Dataset::padded_batches(std::int64_t batch_size, const std::vector<Shape>& padded_shapes,
+                                const PaddingValues& padding_values, bool drop_remainder) const {
   check_positive("padded_batch: batch_size", batch_size);
-  return Dataset(padded_batch_node(node_, batch_size, padded_shapes, padding_value, drop_remainder));
+  return Dataset(padded_batch_node(node_, batch_size, padded_shapes, padding_values, drop_remainder));
 }
 
 Dataset Dataset::unbatch() const { return Dataset(unbatch_node(node_)); }

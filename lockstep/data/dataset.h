@@ -72,6 +72,7 @@ struct Options {
     AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
   };
   Distribute experimental_distribute;
+  std::optional<bool> deterministic = std::nullopt;  // has no effect: orders never depend on timing
 };
 
 using MapFunction = std::function<Element(const Element&)>;
@@ -199,13 +200,16 @@ class Dataset {
   // `padded_shapes` (one for each leaf; unknown entries: the longest), with padding_value or "".
   // A template, as GCC would take {.padding_values = -1} for a list.
   template <std::same_as<Shape> S = Shape>
-  Dataset padded_batch(std::int64_t batch_size, const std::vector<S>& padded_shapes = {}, double padding_value = 0,
-                       bool drop_remainder = false) const {
-    return padded_batches(batch_size, padded_shapes, padding_value, drop_remainder);
+  Dataset padded_batch(std::int64_t batch_size, const std::vector<S>& padded_shapes = {},
+                       const PaddingValues& padding_values = 0, bool drop_remainder = false) const {
+    return padded_batches(batch_size, padded_shapes, padding_values, drop_remainder);
   }
   Dataset padded_batch(std::int64_t batch_size, const PaddedBatchOptions& o) const {
     return padded_batches(batch_size, o.padded_shapes ? o.padded_shapes->flatten() : std::vector<Shape>(),
-                          o.padding_values.value, o.drop_remainder);
+                          o.padding_values, o.drop_remainder);
+  }
+  Dataset padded_batch(const PaddedBatchKeywords& o) const {
+    return padded_batch(o.batch_size, {{}, o.padded_shapes, o.padding_values, o.drop_remainder});
   }
   Dataset unbatch() const;
   // Without a seed, one follows from the global seed (random::set_random_seed) when there is one.
@@ -427,8 +431,8 @@ class Dataset {
       }
     };
   }
-  Dataset padded_batches(std::int64_t batch_size, const std::vector<Shape>& padded_shapes, double padding_value,
-                         bool drop_remainder) const;
+  Dataset padded_batches(std::int64_t batch_size, const std::vector<Shape>& padded_shapes,
+                         const PaddingValues& padding_values, bool drop_remainder) const;
   static Dataset generated(std::function<Generator()> make, ElementSpec spec);
   template <typename T>
   static Tensor vector_of(const std::vector<T>& values) {

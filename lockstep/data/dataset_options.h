@@ -45,12 +45,27 @@ struct PrefetchKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t buffer_size = -1;
 };
-// A number, or a tensor of one.
+// A number or a text, or a tensor of one.
 struct PaddingValue {
   template <typename T>
-  requires std::is_arithmetic_v<T> PaddingValue(T number) : value(static_cast<double>(number)) {}
-  PaddingValue(const Tensor& scalar) : value(scalar.item<double>()) {}
-  double value;
+  requires std::is_arithmetic_v<T> PaddingValue(T number) : number(static_cast<double>(number)) {}
+  template <std::convertible_to<std::string> Text>
+  PaddingValue(const Text& text) : text(text) {}
+  PaddingValue(const Tensor& scalar) {
+    if (scalar.dtype() == DType::kString) {
+      text = static_cast<std::string>(scalar);
+    } else {
+      number = scalar.item<double>();
+    }
+  }
+  double number = 0;
+  std::string text = {};
+};
+// One for all components, or one for each leaf of the element: {0.0, 1e-8, -1}.
+struct PaddingValues : std::vector<PaddingValue> {
+  template <std::convertible_to<PaddingValue> V>
+  PaddingValues(const V& value) : vector{PaddingValue(value)} {}
+  PaddingValues(std::initializer_list<PaddingValue> values) : vector(values) {}
 };
 // Shapes in the element's structure: {None}, {{None}, {}}.
 struct PaddedShapes : std::optional<Nested<Shape>> {
@@ -65,7 +80,14 @@ struct PaddedShapes : std::optional<Nested<Shape>> {
 struct PaddedBatchOptions {
   FieldNamesOnly names_only = {};
   PaddedShapes padded_shapes = {};  // in the element's structure
-  PaddingValue padding_values = 0;
+  PaddingValues padding_values = 0;
+  bool drop_remainder = false;
+};
+struct PaddedBatchKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t batch_size = 1;
+  PaddedShapes padded_shapes = {};
+  PaddingValues padding_values = 0;
   bool drop_remainder = false;
 };
 struct CounterOptions {

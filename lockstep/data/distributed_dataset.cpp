@@ -388,4 +388,9 @@ DistributedDataset Strategy::distribute_datasets_from_function(
   return distribute_from_function(fn, share_of(*this), options);
 }
 
+data::ElementSpec DistributedDataset::element_spec() const {
+  if (!source_) throw_failed_precondition("element_spec: the datasets of the workers are made by a function");
+  return source_->element_spec();
+}
+
 }  // namespace lockstep::distribute

@@ -61,6 +61,8 @@ class DistributedDataset {
       : make_(std::move(make)), source_(std::move(source)) {}
   // Null where a function made the datasets of the workers.
   const std::shared_ptr<const data::Dataset>& source() const { return source_; }
+  // Of the elements of that dataset, as under a strategy of one replica. Throws FailedPrecondition without one.
+  data::ElementSpec element_spec() const;
 
   class Iterator {
    public:

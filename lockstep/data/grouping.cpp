@@ -316,7 +316,7 @@ Dataset Dataset::bucket_elements(KeyFunction length, const std::vector<std::int6
         }
       }
     }
-    return group.padded_batch(batch_sizes[at], shapes, options.padding_values.value, options.drop_remainder);
+    return group.padded_batch(batch_sizes[at], shapes, options.padding_values, options.drop_remainder);
   };
   return Dataset(group_by_window_node(node_, bucket_of, batch, size_of));
 }

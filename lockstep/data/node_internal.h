@@ -121,7 +121,7 @@ NodePtr filter_node(NodePtr input, FilterFunction fn);
 NodePtr take_while_node(NodePtr input, FilterFunction fn);
 NodePtr batch_node(NodePtr input, std::int64_t size, bool drop_remainder);
 NodePtr ragged_batch_node(NodePtr input, std::int64_t size, bool drop_remainder);
-NodePtr padded_batch_node(NodePtr input, std::int64_t size, std::vector<Shape> shapes, double value,
+NodePtr padded_batch_node(NodePtr input, std::int64_t size, std::vector<Shape> shapes, PaddingValues values,
                           bool drop_remainder);
 NodePtr unbatch_node(NodePtr input);
 // Lists of elements. Throws InvalidArgument for sizes below 1.

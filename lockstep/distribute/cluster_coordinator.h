@@ -78,6 +78,11 @@ class ClusterCoordinator {
   // Whether all closures are done. The chief's, which may call it in a loop: while (!coordinator.done()) sleep.
   bool done() const;
   Tensor fetch(const RemoteValue& value) const { return value.fetch(); }
+  Tensors fetch(const std::vector<RemoteValue>& values) const {
+    Tensors results;
+    for (const RemoteValue& value : values) results.push_back(value.fetch());
+    return results;
+  }
   // The results of `fn`, one for each worker.
   template <typename Fn>
   auto create_per_worker_dataset(Fn fn) {
@@ -89,5 +94,14 @@ class ClusterCoordinator {
   struct State;
   std::shared_ptr<State> state_;
 };
+
+namespace coordinator {
+using distribute::ClusterCoordinator;
+using distribute::RemoteValue;
+}  // namespace coordinator
+namespace experimental::coordinator {
+using distribute::ClusterCoordinator;
+using distribute::RemoteValue;
+}  // namespace experimental::coordinator
 
 }  // namespace lockstep::distribute

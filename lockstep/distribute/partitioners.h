@@ -29,4 +29,10 @@ inline Partitioner MinSizePartitioner(const MinSizePartitionerOptions& o) {
 // As few shards as hold at most `max_shard_bytes` each; a row is never cut. max_shards 0: any number.
 Partitioner MaxSizePartitioner(std::int64_t max_shard_bytes, std::int64_t max_shards = 0);
 
+namespace experimental::partitioners {
+using distribute::FixedShardsPartitioner;
+using distribute::MaxSizePartitioner;
+using distribute::MinSizePartitioner;
+}  // namespace experimental::partitioners
+
 }  // namespace lockstep::distribute

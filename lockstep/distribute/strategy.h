@@ -40,6 +40,7 @@ struct InputOptions;
 template <typename T>
 class PerReplica {
  public:
+  PerReplica() = default;  // of no replica
   explicit PerReplica(std::vector<T> values) : values_(std::move(values)) {}
   const std::vector<T>& values() const& { return values_; }
   std::vector<T> values() && { return std::move(values_); }

@@ -271,6 +271,8 @@ inline VariableSlice Variable::index(std::initializer_list<ops::SliceSpec> entri
   return VariableSlice(*this, entries);
 }
 std::ostream& operator<<(std::ostream& out, const Variable& variable);
+// `count is None` of Python.
+inline bool operator==(const Variable& variable, const NoneType&) { return !variable.get(); }
 
 // Argument-dependent lookup finds these operators for a Variable.
 using ops::operator+;

@@ -68,9 +68,12 @@ Tensor glu(const Tensor& x, int axis);
 Tensor glu(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor log_sigmoid(const Tensor& x);
-Tensor hard_sigmoid(const Tensor& x);                   // relu6(x + 3) / 6
-Tensor silu(const Tensor& x);                           // x · sigmoid(x)
-Tensor hard_silu(const Tensor& x);                      // x · hard_sigmoid(x)
+Tensor hard_sigmoid(const Tensor& x);  // relu6(x + 3) / 6
+Tensor silu(const Tensor& x);          // x · sigmoid(x)
+inline Tensor swish(const Tensor& x) { return silu(x); }
+Tensor hard_silu(const Tensor& x);  // x · hard_sigmoid(x)
+inline Tensor hard_swish(const Tensor& x) { return hard_silu(x); }
+inline Tensor linear(const Tensor& x) { return x; }
 Tensor hard_tanh(const Tensor& x);                      // clip(x, -1, 1)
 Tensor hard_shrink(const Tensor& x, double threshold);  // x where |x| > threshold, else 0
 Tensor hard_shrink(const Tensor& x);

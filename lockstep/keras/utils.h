@@ -134,6 +134,12 @@ class DirectoryDataset : public data::Dataset {
   std::vector<std::string> class_names;
   std::vector<std::string> file_paths;
 
+  // train_ds = train_ds.map(f): the names stay.
+  DirectoryDataset& operator=(const data::Dataset& transformed) {
+    Dataset::operator=(transformed);
+    return *this;
+  }
+
   // const auto [train, validation] = image_dataset_from_directory(...) with subset "both". Throws FailedPrecondition
   // for another subset.
   template <std::size_t I>
@@ -148,9 +154,16 @@ class DirectoryDataset : public data::Dataset {
   [[noreturn]] static void throw_not_both();
 };
 
+// An option's word; None is the empty one.
+class WordOrNone : public std::string {
+ public:
+  template <std::convertible_to<std::string> Word>
+  WordOrNone(const Word& word) : std::string(word) {}
+  WordOrNone(std::nullopt_t) {}
+};
 struct TextDatasetOptions {
-  std::string_view labels = "inferred";  // from the names of the folders; "": none
-  std::string_view label_mode = "int";   // int32; "binary": float32 (batch, 1); "categorical": one-hot rows; "": none
+  WordOrNone labels = "inferred";  // from the names of the folders; None: none
+  WordOrNone label_mode = "int";   // int32; "binary": float32 (batch, 1); "categorical": one-hot rows; None: none
   std::vector<std::string> class_names = {};  // the folders in this order; default: all, sorted
   std::optional<std::int64_t> batch_size = 32;
   std::optional<std::int64_t> max_length = std::nullopt;  // bytes; longer texts are cut
@@ -167,8 +180,8 @@ struct TextDatasetOptions {
 DirectoryDataset text_dataset_from_directory(const std::string& directory, const TextDatasetOptions& options = {});
 
 struct ImageDatasetOptions {
-  std::string_view labels = "inferred";       // from the names of the folders; "": none
-  std::string_view label_mode = "int";        // as of TextDatasetOptions
+  WordOrNone labels = "inferred";             // from the names of the folders; None: none
+  WordOrNone label_mode = "int";              // as of TextDatasetOptions
   std::vector<std::string> class_names = {};  // the folders in this order; default: all, sorted
   std::string_view color_mode = "rgb";        // or "rgba", "grayscale"
   std::optional<std::int64_t> batch_size = 32;
@@ -190,8 +203,8 @@ struct ImageDatasetOptions {
 DirectoryDataset image_dataset_from_directory(const std::string& directory, const ImageDatasetOptions& options = {});
 
 struct AudioDatasetOptions {
-  std::string_view labels = "inferred";       // from the names of the folders; "": none
-  std::string_view label_mode = "int";        // as of TextDatasetOptions
+  WordOrNone labels = "inferred";             // from the names of the folders; None: none
+  WordOrNone label_mode = "int";              // as of TextDatasetOptions
   std::vector<std::string> class_names = {};  // the folders in this order; default: all, sorted
   std::optional<std::int64_t> batch_size = 32;
   // Samples; longer sounds are cut, shorter ones get zeros. Default: those of the longest sound of the batch.

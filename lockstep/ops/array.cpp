@@ -398,11 +398,11 @@ Tensors mirror_pad(const Call& call) {
 }
 Shapes tile_shape(const Call& call) {
   Shape x = call.input(0).shape();
-  const auto times = known_ints(call, 1);
-  if (times && x.known_rank() && static_cast<int>(times->size()) != x.rank())
+  const auto times = constant_value_as_shape(call.input(1));
+  const bool known = times && times->known_rank();
+  if (known && x.known_rank() && times->rank() != x.rank())
     throw_invalid_argument("multiples must have one entry for each axis");
-  for (int i = 0; x.known_rank() && i < x.rank(); ++i)
-    x[i] = times ? mul_dims(x[i], (*times)[static_cast<std::size_t>(i)]) : kUnknownDim;
+  for (int i = 0; x.known_rank() && i < x.rank(); ++i) x[i] = known ? mul_dims(x[i], (*times)[i]) : kUnknownDim;
   return {x};
 }
 Tensors tile(const Call& call) {

@@ -143,4 +143,10 @@ class Function {
   std::shared_ptr<State> state_;
 };
 
+// tf.config.run_functions_eagerly(): functions are always called at once, and traced only where they are saved.
+namespace config {
+inline void run_functions_eagerly(bool) {}
+inline bool functions_run_eagerly() { return true; }
+}  // namespace config
+
 }  // namespace lockstep

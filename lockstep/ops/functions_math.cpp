@@ -129,7 +129,10 @@ Tensor round(const Tensor& x) { return is_integer(x.dtype()) ? x : call1("Round"
 #define LOCKSTEP_BINARY_NUMBER(function, op) \
   LOCKSTEP_BINARY(function, op)              \
   Tensor function(const Tensor& a, double b) { return call1(op, {a, number_like(a, b)}); }
-LOCKSTEP_BINARY(add, "AddV2")
+Tensor add(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == DType::kString && b.dtype() == DType::kString) return call1("StringJoin", {a, b});
+  return call1("AddV2", {a, b});
+}
 LOCKSTEP_BINARY(sub, "Sub")
 LOCKSTEP_BINARY(mul, "Mul")
 LOCKSTEP_BINARY(floor_div, "FloorDiv")

@@ -57,8 +57,9 @@ Cut index_cut(int axis, std::int64_t size, std::int64_t begin, std::int64_t stri
   return {Cut::kIndex, axis, at, 1, 1};
 }
 
-std::vector<Cut> plan_cuts(const Shape& x, const Ints& begin, const Ints& end, const Ints& strides,
-                           const Masks& masks) {
+// Without places that are known, axes that a slice does not take as a whole have unknown extents.
+std::vector<Cut> plan_cuts(const Shape& x, const Ints& begin, const Ints& end, const Ints& strides, const Masks& masks,
+                           bool places_are_known = true) {
   const int specs = static_cast<int>(begin.size());
   if (end.size() != begin.size() || strides.size() != begin.size())
     throw_invalid_argument("begin, end and strides differ in length");
@@ -85,10 +86,12 @@ std::vector<Cut> plan_cuts(const Shape& x, const Ints& begin, const Ints& end, c
     } else if (bit(masks.new_axis, i)) {
       cuts.push_back({Cut::kNewAxis, axis, 0, 1, 1});
     } else if (bit(masks.shrink, i)) {
-      cuts.push_back(index_cut(axis, x[axis], begin[n], strides[n]));
+      cuts.push_back(index_cut(axis, places_are_known ? x[axis] : kUnknownDim, begin[n], strides[n]));
       ++axis;
     } else {
-      cuts.push_back(range_cut(axis, x[axis], begin[n], end[n], strides[n], bit(masks.begin, i), bit(masks.end, i)));
+      const bool whole = bit(masks.begin, i) && bit(masks.end, i);
+      cuts.push_back(range_cut(axis, places_are_known || whole ? x[axis] : kUnknownDim, begin[n], end[n], strides[n],
+                               bit(masks.begin, i), bit(masks.end, i)));
       ++axis;
     }
   }
@@ -113,8 +116,7 @@ Shapes strided_slice_shape(const Call& call) {
   Masks masks = masks_of(call);
   const Ints nothing(static_cast<std::size_t>(specs[0]), 0);
   Shape out;
-  const auto cuts = plan_cuts(exact ? x : Shape(Ints(x.dims().size(), kUnknownDim)), begin.value_or(nothing),
-                              end.value_or(nothing), *strides, masks);
+  const auto cuts = plan_cuts(x, begin.value_or(nothing), end.value_or(nothing), *strides, masks, exact);
   for (const Cut& cut : cuts) {
     if (cut.kind == Cut::kIndex) continue;
     out.push_back(cut.kind == Cut::kNewAxis ? 1 : cut.count);

@@ -1,10 +1,14 @@
 #include "lockstep/ops/lookup_tables.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/image_functions.h"
 #include "lockstep/ops/string_functions.h"
 #include "lockstep/ops/table_internal.h"
 #include "lockstep/ops/table_resource_internal.h"
@@ -38,6 +42,33 @@ Tensor as_dtype(const Tensor& value, DType dtype) {
   return ops::cast(value, dtype);
 }
 
+// A column of all lines as one tensor.
+Tensor column_of(const std::string& file, const std::vector<std::string>& lines, std::int64_t index,
+                 const std::string& delimiter, DType dtype) {
+  const auto count = static_cast<std::int64_t>(lines.size());
+  if (index == TextFileIndex::LINE_NUMBER) {
+    std::vector<std::int64_t> numbers(lines.size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return ops::cast(Tensor::from_vector(numbers), dtype);
+  }
+  if (index < TextFileIndex::WHOLE_LINE)
+    throw_invalid_argument(fmt::format("TextFileInitializer: invalid index {}: expected -2 or more", index));
+  std::vector<std::string> values;
+  for (std::size_t line = 0; line < lines.size(); ++line) {
+    std::string_view rest = lines[line];
+    for (std::int64_t column = 0; column < index; ++column) {
+      const std::size_t at = rest.find(delimiter);
+      if (at == std::string_view::npos)
+        throw_invalid_argument(
+            fmt::format("{}: line {} has no column {} (the delimiter is '{}')", file, line + 1, index, delimiter));
+      rest.remove_prefix(at + delimiter.size());
+    }
+    values.emplace_back(index < 0 ? rest : rest.substr(0, rest.find(delimiter)));
+  }
+  const Tensor texts = Tensor::strings(std::move(values), {count});
+  return dtype == DType::kString ? texts : strings::to_number(texts, dtype);
+}
+
 }  // namespace
 
 struct HashTable::State {
@@ -45,6 +76,20 @@ struct HashTable::State {
   std::shared_ptr<ops::TableResource> table;
   Tensor default_value;
 };
+
+KeyValueTensorInitializer TextFileInitializer(const std::string& filename, const TextFileKeywords& keywords) {
+  if (keywords.delimiter.empty()) throw_invalid_argument("TextFileInitializer: the delimiter is empty");
+  const std::string text(io::read_file(filename));
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    if (!lines.back().empty() && lines.back().back() == '\r') lines.back().pop_back();
+    begin = end + 1;
+  }
+  return {column_of(filename, lines, keywords.key_index, keywords.delimiter, keywords.key_dtype),
+          column_of(filename, lines, keywords.value_index, keywords.delimiter, keywords.value_dtype)};
+}
 
 HashTable::HashTable(DType key_dtype, DType value_dtype, const Tensor& default_value)
     : state_(std::make_shared<State>(key_dtype, value_dtype)) {

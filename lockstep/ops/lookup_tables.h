@@ -1,10 +1,13 @@
 // tf.lookup: tables from keys to values.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/tensor/tensor.h"
@@ -16,6 +19,27 @@ struct KeyValueTensorInitializer {
   KeyValueTensorInitializer(const Tensor& keys, const Tensor& values) : keys(keys), values(values) {}
   Tensor keys, values;
 };
+// The columns of a text file.
+struct TextFileIndex {
+  static constexpr std::int64_t WHOLE_LINE = -2;
+  static constexpr std::int64_t LINE_NUMBER = -1;
+};
+struct TextFileKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike key_dtype = DType::kString;
+  std::int64_t key_index = TextFileIndex::WHOLE_LINE;
+  DTypeLike value_dtype = DType::kInt64;
+  std::int64_t value_index = TextFileIndex::LINE_NUMBER;
+  std::string delimiter = "\t";
+};
+// tf.lookup.TextFileInitializer: an entry for each line. Throws InvalidArgument for a line without such a column or
+// with text where a number is expected; NotFound without a file.
+KeyValueTensorInitializer TextFileInitializer(const std::string& filename, const TextFileKeywords& keywords = {});
+inline KeyValueTensorInitializer TextFileInitializer(const std::string& filename, DTypeLike key_dtype,
+                                                     std::int64_t key_index, DTypeLike value_dtype,
+                                                     std::int64_t value_index, const TextFileKeywords& keywords = {}) {
+  return TextFileInitializer(filename, {{}, key_dtype, key_index, value_dtype, value_index, keywords.delimiter});
+}
 struct DefaultValueKeywords {
   FieldNamesOnly names_only = {};
   FillValue default_value = {};
@@ -88,5 +112,8 @@ class StaticVocabularyTable {
   StaticHashTable table_;
   std::int64_t num_oov_buckets_ = 0;
 };
+
+template <typename T>
+concept Table = std::derived_from<T, HashTable> || std::same_as<T, StaticVocabularyTable>;
 
 }  // namespace lockstep::lookup

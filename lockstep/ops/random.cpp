@@ -124,11 +124,38 @@ PhiloxState from_key_input(const Call& call) {
 
 thread_local const RandomScope* t_scope = nullptr;
 
-// The state of a stateful operation belongs to its node, or else to its seeds; both zero: drawn from the system once.
+// The state of a stateful operation belongs to its node, or else to its name, attributes and seeds, as TensorFlow
+// caches kernels; both seeds zero: drawn from the system once.
 struct StatefulStates {
   std::mutex mutex;
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, PhiloxState> of;
 };
+
+// "(T=int32, dtype=float32)": without the seeds.
+std::string attributes_of(const Call& call) {
+  const Signature& signature = call.signature();
+  std::string all;
+  for (const AttrDef& definition : signature.attrs) {
+    if (definition.name == "seed" || definition.name == "seed2") continue;
+    std::string text;
+    if (const Attr* given = call.attrs().find(definition.name)) {
+      std::visit(
+          [&]<typename T>(const T& value) {
+            if constexpr (std::is_same_v<T, DType>) {
+              text = dtype_name(value);
+            } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+              text = fmt::format("{}", value);
+            }
+          },
+          *given);
+    }
+    for (std::size_t i = 0; text.empty() && i < signature.inputs.size(); ++i) {
+      if (signature.inputs[i].type_attr == definition.name) text = dtype_name(call.input(static_cast<int>(i)).dtype());
+    }
+    all += fmt::format("{}{}={}", all.empty() ? "(" : ", ", definition.name, text);
+  }
+  return all + ")";
+}
 
 StatefulStates& stateful_states() {
   static StatefulStates* const instance = new StatefulStates();
@@ -150,7 +177,8 @@ PhiloxState advance_stateful(const Call& call, std::uint64_t blocks) {
   const std::int64_t seed = call.attr<std::int64_t>("seed"), seed2 = call.attr<std::int64_t>("seed2");
   StatefulStates& states = stateful_states();
   const std::lock_guard lock(states.mutex);
-  auto [at, fresh] = states.of.try_emplace({call.name() + RandomScope::path(), seed, seed2});
+  const std::string owner = call.name() + (RandomScope::active() ? RandomScope::path() : attributes_of(call));
+  auto [at, fresh] = states.of.try_emplace({owner, seed, seed2});
   if (fresh) {
     if (seed == 0 && seed2 == 0) {
       const auto draw = [] { return static_cast<std::int64_t>(draw_entropy()) << 32 | draw_entropy(); };

@@ -327,6 +327,9 @@ struct CombinedSuppressionKeywords {
 // int32.
 struct CombinedBoxes {
   Tensor nmsed_boxes, nmsed_scores, nmsed_classes, valid_detections;
+  operator Nested<Tensor>() const {
+    return Nested<Tensor>::list({nmsed_boxes, nmsed_scores, nmsed_classes, valid_detections});
+  }
 };
 CombinedBoxes combined_non_max_suppression(const CombinedSuppressionKeywords& o);
 struct CombinedSuppressionOptions {

@@ -112,9 +112,9 @@ void restore_state(const Json& state) {
 }
 
 void set_global_seed(std::int64_t seed) {
-  // Operations outside of graphs begin anew; those in graphs are named by the path of their node.
+  // Operations outside of graphs begin anew; their names end in their attributes, those in graphs in the path of a node.
   auto operations = ops::stateful_random_states();
-  std::erase_if(operations, [](const auto& state) { return std::get<0>(state).find('/') == std::string::npos; });
+  std::erase_if(operations, [](const auto& state) { return std::get<0>(state).ends_with(')'); });
   ops::set_stateful_random_states(operations);
   Generators& all = generators();
   const std::lock_guard lock(all.mutex);

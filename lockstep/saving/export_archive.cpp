@@ -29,6 +29,17 @@ Tree tree_of(const train::TrackedNode& part, std::map<train::Identity, Tree>& kn
   return made;
 }
 
+// Specs without a name get that of their argument, or their key in a dict.
+void name_leaves(const std::string& name, Specs* specs) {
+  if (specs->is_leaf()) {
+    if (specs->leaf().name.empty()) specs->leaf().name = name;
+  } else if (specs->is_list()) {
+    for (std::size_t i = 0; i < specs->size(); ++i) name_leaves(fmt::format("{}_{}", name, i), &specs->parts()[i]);
+  } else {
+    for (auto& [key, part] : specs->entries()) name_leaves(key, &part);
+  }
+}
+
 ExportFunction to_export(const Function& function) {
   ExportFunction made{
       .call = [function](const std::vector<Structure>& arguments, bool) { return function.call(arguments); }};
@@ -36,11 +47,8 @@ ExportFunction to_export(const Function& function) {
   for (std::size_t i = 0; i < signature.size(); ++i) {
     Specs specs = signature[i];
     std::string argument = signature.size() == 1 ? "inputs" : fmt::format("args_{}", i);
-    if (specs.is_leaf()) {
-      TensorSpec& spec = specs.leaf();
-      if (spec.name.empty()) spec.name = argument;
-      argument = spec.name;
-    }
+    name_leaves(argument, &specs);
+    if (specs.is_leaf()) argument = specs.leaf().name;
     made.arguments.push_back({std::move(argument), std::move(specs)});
   }
   return made;

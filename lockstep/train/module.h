@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/ops/function.h"
+#include "lockstep/ops/lookup_tables.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep {
@@ -77,6 +78,11 @@ class Module {
     return track(attribute, Function(function));
   }
   Function track(const std::string& attribute, const Function& function);
+  // A table of tf.lookup. Functions that use it keep its entries; checkpoints have none.
+  template <lookup::Table T>
+  T track(const std::string&, const T& table) {
+    return table;
+  }
   // Models, layers, optimizers, metrics of Keras, for checkpoints: as in TensorFlow, variables() lacks theirs.
   template <std::convertible_to<train::Tracked> T>
   requires(!std::derived_from<T, Module> && !std::convertible_to<const T&, Variable>) T

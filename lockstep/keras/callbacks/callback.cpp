@@ -121,10 +121,10 @@ void History::restore_state(const CallbackState& state) {
   history = state.values.at("history").get<std::vector<std::pair<std::string, std::vector<LogValue>>>>();
 }
 
-std::vector<double> History::Values::operator[](std::string_view name) const {
+List<double> History::Values::operator[](std::string_view name) const {
   std::string names;
   for (const auto& [key, values] : *this) {
-    if (key == name) return std::vector<double>(values.begin(), values.end());
+    if (key == name) return List<double>(values.begin(), values.end());
     names += (names.empty() ? "" : ", ") + key;
   }
   throw_not_found(fmt::format("history has no '{}'; it has: {}", name, names));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
+#include "lockstep/base/list.h"
 #include "lockstep/keras/callbacks/logs.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
@@ -159,6 +160,11 @@ class CallbackArgs : public std::vector<CallbackArg> {
   CallbackArgs(std::vector<CallbackArg> callbacks) : vector(std::move(callbacks)) {}
   template <std::convertible_to<CallbackArg> C>
   CallbackArgs(const std::vector<C>& callbacks) : vector(callbacks.begin(), callbacks.end()) {}
+  // One, not in braces.
+  template <typename C>
+  requires(std::is_constructible_v<CallbackArg, C&&> && !std::is_same_v<std::remove_cvref_t<C>, CallbackArg>)
+      CallbackArgs(C&& callback)
+      : vector{CallbackArg(std::forward<C>(callback))} {}
 };
 
 // The result of fit(): Keras's History. `history` keeps the order in which names first came; history["loss"] gives the
@@ -178,14 +184,14 @@ class History : public Callback {
     Values(vector values) : vector(std::move(values)) {}
     using vector::operator[];
     // The values of one name, each as a number. Throws NotFound, naming those that exist.
-    std::vector<double> operator[](std::string_view name) const;
+    List<double> operator[](std::string_view name) const;
     using vector::at;
-    std::vector<double> at(std::string_view name) const { return (*this)[name]; }
+    List<double> at(std::string_view name) const { return (*this)[name]; }
   };
   Values history;
 
-  std::vector<double> operator[](std::string_view name) const { return history[name]; }
-  std::vector<double> at(std::string_view name) const { return history[name]; }
+  List<double> operator[](std::string_view name) const { return history[name]; }
+  List<double> at(std::string_view name) const { return history[name]; }
 };
 
 // Draws the bars; fit() adds one by itself unless verbose is 0.

@@ -325,7 +325,7 @@ class Model {
     return test_on_batch(x, y, BatchOptions{{}, sample_weight});
   }
   Predictions predict_on_batch(const Structure& x) const;
-  optimizers::OptimizerPtr optimizer() const;
+  const optimizers::OptimizerPtr optimizer() const;  // const, so that an assignment to it does not compile
   Trainer& trainer() const;
   // model.stop_training = true, as in Keras: fit ends after the batch at hand, or after the epoch where no batch is.
   class StopTraining {

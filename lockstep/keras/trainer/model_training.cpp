@@ -51,7 +51,7 @@ Predictions Model::predict_on_batch(const Structure& x) const { return trainer()
 Json Model::get_compile_config() const { return trainer().get_compile_config(); }
 void Model::compile_from_config(const Json& config) const { trainer().compile_from_config(config); }
 std::vector<std::string> Model::metrics_names() const { return trainer().metrics_names(); }
-optimizers::OptimizerPtr Model::optimizer() const { return trainer().optimizer(); }
+const optimizers::OptimizerPtr Model::optimizer() const { return trainer().optimizer(); }
 
 Trainer& Callback::trainer() const {
   if (!trainer_) throw_failed_precondition("this callback is not part of a running fit, evaluate or predict");

@@ -1,0 +1,125 @@
+// Lines of programs on data pipelines, tables and modules. The numbers are those of TensorFlow 2.21 and Keras 3.15.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "lockstep/lockstep.h"
+#include "tests/api/results.h"
+
+namespace ls = lockstep;
+namespace keras = lockstep::keras;
+namespace layers = lockstep::keras::layers;
+namespace tf = lockstep::ops;
+using ls::Tensor;
+
+namespace pipelines {
+
+TEST(PipelineLines, EachComponentHasItsPadding) {
+  auto dataset = ls::data::Dataset::from_tensor_slices({ls::constant({1, 2}), ls::constant({"a", "b"})});
+  dataset = dataset.map([](const Tensor& n, const Tensor& word) {
+    return keras::Structure{tf::range(n), tf::fill(tf::reshape(n, {1}), word), tf::ones({2})};
+  });
+  const auto batch = *dataset.padded_batch(2, {.padding_values = {-1, "none", 0.5}}).begin();
+  EXPECT_EQ(numbers(batch[0]), (Numbers{0, -1, 0, 1}));
+  EXPECT_EQ(batch[1].leaf().string_values()[1], "none");
+  EXPECT_EQ(dataset.padded_batch({.batch_size = 2, .padding_values = {0, "", 0}}).element_spec()[0].shape().rank(), 2);
+  EXPECT_EQ(error_of([&] {
+              *dataset.padded_batch(2, {.padding_values = {0, ""}}).begin();
+            }),
+            "padded_batch: invalid padding_values: found 2, expected 3, one for each tensor");
+}
+
+TEST(PipelineLines, TablesAreReadFromTextFiles) {
+  const std::string path = testing::TempDir() + "/words.txt";
+  std::ofstream(path) << "apple 3\npear 5\n";
+  using ls::lookup::TextFileIndex;
+  const ls::lookup::StaticHashTable lines(ls::lookup::TextFileInitializer(path, ls::string, TextFileIndex::WHOLE_LINE,
+                                                                          ls::int64, TextFileIndex::LINE_NUMBER),
+                                          -1);
+  EXPECT_EQ(numbers(lines.lookup(ls::constant({"pear 5", "pear"}))), (Numbers{1, -1}));
+  const ls::lookup::StaticHashTable columns(
+      ls::lookup::TextFileInitializer(path, {.key_index = 0, .value_index = 1, .delimiter = " "}), -1);
+  EXPECT_EQ(numbers(columns.lookup(ls::constant({"pear", "apple"}))), (Numbers{5, 3}));
+  EXPECT_EQ(
+      error_of([&] { ls::lookup::TextFileInitializer(path, {.key_index = 0, .value_index = 2, .delimiter = " "}); }),
+      path + ": line 1 has no column 2 (the delimiter is ' ')");
+}
+
+class Tiles : public keras::Layer {
+ public:
+  keras::Structure call(const keras::Structure& inputs) override {
+    const Tensor x = inputs, n = tf::shape(x)[0];
+    return {tf::tile(tf::reduce_mean(x, 0, {.keepdims = true}), {n, 2, 1, 1}), x.index({ls::all, {{}, n}})};
+  }
+};
+
+TEST(PipelineLines, ShapesOfTensorsThatAreComputedAreAsKnownAsInTensorFlow) {
+  const auto [tiled, cut] = keras::make_layer<Tiles>()(layers::Input({4, 4, 3})).parts<2>();
+  EXPECT_EQ(tiled.shape().to_string(), "(None, 8, 4, 3)");
+  EXPECT_EQ(cut.shape().to_string(), "(None, None, 4, 3)");
+}
+
+class Rows : public keras::Layer {
+ public:
+  void build(const ls::Nested<ls::Shape>& input_shape) override {
+    const auto [batch, steps, units] = input_shape.parts<3>();
+    steps_ = steps;
+    inner_ = input_shape[{1, {}}];
+  }
+  keras::Structure call(const keras::Structure& x) override { return x; }
+  std::int64_t steps_ = 0;
+  ls::Shape inner_;
+};
+
+TEST(PipelineLines, ShapesHaveParts) {
+  auto rows = keras::make_layer<Rows>();
+  rows(tf::ones({2, 5, 3}));
+  EXPECT_EQ(rows->steps_, 5);
+  EXPECT_EQ(rows->inner_, (ls::Shape{5, 3}));
+}
+
+class Greeter : public ls::Module {
+ public:
+  ls::lookup::StaticHashTable table =
+      track("table", ls::lookup::StaticHashTable(ls::lookup::KeyValueTensorInitializer({"a"}, {"Ada"}), "?"));
+  ls::Function greet = track("greet", ls::function(
+                                          [this](const keras::Structure& x) {
+                                            return ls::constant("hello ") + table.lookup(x["name"]) + x["sign"];
+                                          },
+                                          {.input_signature = {{{"name", ls::TensorSpec({ls::None}, ls::string)},
+                                                                {"sign", ls::TensorSpec({}, ls::string)}}}}));
+};
+
+TEST(PipelineLines, SignaturesOfDictsHaveTheNamesOfTheirKeys) {
+  const std::string folder = testing::TempDir() + "/greeter";
+  Greeter greeter;
+  ls::saved_model::save(greeter, folder);
+  const auto infer = ls::saved_model::load(folder).signatures("serving_default");
+  const auto out = infer({{"name", ls::constant({"a", "b"})}, {"sign", ls::constant("!")}});
+  EXPECT_EQ(out["output_0"].string_values()[0], "hello Ada!");
+  EXPECT_EQ(out["output_0"].string_values()[1], "hello ?!");
+  EXPECT_EQ(error_of([&] { out["output"]; }), "there is no tensor 'output'; there are: output_0");
+}
+
+TEST(PipelineLines, HistoriesHaveALastValue) {
+  keras::Sequential model({layers::Dense(1)});
+  model.compile({.optimizer = "sgd", .loss = "mse"});
+  const auto history = model.fit(tf::ones({4, 2}), tf::ones({4, 1}),
+                                 {.epochs = 3, .verbose = 0, .callbacks = keras::callbacks::TerminateOnNaN()});
+  EXPECT_EQ(history.history["loss"][-1], history["loss"][2]);
+}
+
+TEST(PipelineLines, RandomOperationsHaveAStateForEachDtype) {
+  const auto draw = [](const ls::DType& dtype) {
+    return double(tf::random::uniform({}, {.dtype = dtype, .seed = 777}));
+  };
+  EXPECT_FLOAT_EQ(draw(ls::float32), 0.79950869083404541);
+  EXPECT_DOUBLE_EQ(draw(ls::float64), 0.39607028025197155);
+  EXPECT_FLOAT_EQ(draw(ls::float32), 0.46288836002349854);
+  EXPECT_DOUBLE_EQ(draw(ls::float64), 0.70310730168664515);
+  EXPECT_EQ(numbers(tf::random::shuffle(tf::range(10), {.seed = 777})), (Numbers{9, 8, 2, 4, 1, 7, 0, 5, 3, 6}));
+  EXPECT_EQ(numbers(tf::random::shuffle(tf::range(10.f), {.seed = 777})), (Numbers{9, 8, 2, 4, 1, 7, 0, 5, 3, 6}));
+}
+
+}  // namespace pipelines
