@@ -420,7 +420,7 @@ Tensor parse_dense_lists(const std::vector<EncodedFeatureLists>& rows, const Lis
     all.append(row, 0, row.size());
     all.append(zero, 0, static_cast<std::size_t>(longest * layout.stride) - row.size());
   }
-  lengths.push_back(wrap(int64_tensor(steps)));
+  lengths.push_back(wrap(batched ? int64_tensor(steps) : int64_tensor(steps)[0]));
   return std::move(all).to_tensor(Shape(dims));
 }
 

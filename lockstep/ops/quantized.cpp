@@ -158,7 +158,9 @@ Tensors quantize_v2(const Call& call) {
     slices.push_back(quantize(call, x.select(along, i), range, levels).to(at::kDouble));
     mins.push_back(range.min), maxes.push_back(range.max);
   }
-  return {wrap_as(finish(at::stack(slices, along)), dtype), Tensor::from_vector(mins), Tensor::from_vector(maxes)};
+  const Shape ends = mins.size() == 1 ? Shape() : Shape{static_cast<std::int64_t>(mins.size())};
+  return {wrap_as(finish(at::stack(slices, along)), dtype), Tensor::from_vector(mins, ends),
+          Tensor::from_vector(maxes, ends)};
 }
 
 at::Tensor dequantize_part(const Call& call, const at::Tensor& x, Range range, const Levels& levels) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lockstep/io/inflate_internal.h"
+#include "lockstep/ops/code_pages_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/rows_internal.h"
 #include "lockstep/ops/text_case_internal.h"
@@ -16,7 +17,7 @@ namespace {
 using Strings = std::vector<std::string>;
 
 // ---- Unicode -----------------------------------------------------------------------------------------------------
-enum class Charset { kUtf8, kUtf16, kUtf32, kAscii, kLatin1, kWindows1252 };
+enum class Charset { kUtf8, kUtf16, kUtf32, kAscii, kLatin1, kWindows1252, kCodePage };
 // Characters 0x80 to 0x9F of windows-1252; five have none and stay control characters.
 constexpr std::array<std::int32_t, 32> kWindows1252 = {0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
                                                        0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x008D, 0x017D, 0x008F,
@@ -25,6 +26,8 @@ constexpr std::array<std::int32_t, 32> kWindows1252 = {0x20AC, 0x0081, 0x201A, 0
 struct Encoding {
   Charset charset = Charset::kUtf8;
   bool little = false;
+  bool marked = false;  // a byte order mark at the beginning tells whether it is little-endian
+  const CodePage* page = nullptr;
 };
 
 Encoding encoding_of(const std::string& given) {
@@ -33,14 +36,19 @@ Encoding encoding_of(const std::string& given) {
     if (c != '-' && c != '_') name += static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
   }
   if (name == "UTF8") return {Charset::kUtf8, false};
+  if (name == "UTF16") return {Charset::kUtf16, false, true};
+  if (name == "UTF32") return {Charset::kUtf32, false, true};
   if (name == "UTF16BE" || name == "UTF16LE") return {Charset::kUtf16, name == "UTF16LE"};
   if (name == "UTF32BE" || name == "UTF32LE") return {Charset::kUtf32, name == "UTF32LE"};
   if (name == "USASCII" || name == "ASCII") return {Charset::kAscii, false};
-  if (name == "ISO88591" || name == "LATIN1") return {Charset::kLatin1, false};
+  if (name == "ISO88591" || name == "88591" || name == "LATIN1" || name == "L1") return {Charset::kLatin1, false};
   if (name == "WINDOWS1252" || name == "CP1252") return {Charset::kWindows1252, false};
-  throw_unimplemented(fmt::format(
-      "text encoding '{}'; UTF-8, UTF-16-BE, UTF-32-BE, their LE forms, US-ASCII, ISO-8859-1 and windows-1252 are read",
-      given));
+  for (const CodePage& page : kCodePages) {
+    if (page.names.find(fmt::format(" {} ", name)) != std::string_view::npos)
+      return {Charset::kCodePage, false, false, &page};
+  }
+  throw_unimplemented(
+      fmt::format("text encoding '{}'; Unicode and encodings with one byte for a character are read", given));
 }
 
 std::int32_t next_wide(std::string_view text, std::size_t& at, std::size_t size, bool little) {
@@ -82,6 +90,13 @@ std::int32_t next_character(std::string_view text, std::size_t& at, const Encodi
       const auto c = static_cast<std::uint8_t>(text[at++]);
       return c >= 0x80 && c < 0xA0 ? kWindows1252[c - 0x80] : c;
     }
+    case Charset::kCodePage: {
+      const auto c = static_cast<std::uint8_t>(text[at++]);
+      if (encoding.page->swaps_controls && (c == 0x1A || c == 0x1C || c == 0x7F))
+        return c == 0x1A ? 0x1C : c == 0x1C ? 0x7F : 0x1A;
+      const std::int32_t upper = c < 0x80 ? c : encoding.page->upper[c - 0x80];
+      return upper == 0xFFFD ? kMalformed : upper;
+    }
   }
   return kMalformed;
 }
@@ -121,17 +136,32 @@ ErrorRule error_rule(const Call& call) {
   return rule;
 }
 
-// `use` gets each character and where it begins.
+// The length of the byte order mark of a text that has one, whose order is set.
+std::size_t read_mark(std::string_view text, Encoding& encoding) {
+  if (!encoding.marked) return 0;
+  const std::size_t size = encoding.charset == Charset::kUtf16 ? 2 : 4;
+  for (const bool little : {false, true}) {
+    std::size_t at = 0;
+    if (text.size() < size || next_wide(text, at, size, little) != 0xFEFF) continue;
+    encoding.little = little;
+    return size;
+  }
+  return 0;
+}
+
+// `use` gets each character and where it begins; the first one begins with the byte order mark.
 template <typename F>
-void each_character(std::string_view text, const Encoding& encoding, const ErrorRule& rule, const F& use) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t begin = at;
+void each_character(std::string_view text, Encoding encoding, const ErrorRule& rule, const F& use) {
+  const std::size_t mark = read_mark(text, encoding);
+  if (mark > 0 && mark == text.size()) return use(0xFFFF, 0);  // what ICU returns at the end
+  for (std::size_t at = mark; at < text.size();) {
+    const std::size_t begin = at == mark ? 0 : at;
     const std::int32_t c = next_character(text, at, encoding);
     if (c != kMalformed && !(rule.control && c <= 0x1F)) {
       use(c, begin);
-    } else if (rule.how == "strict") {
+    } else if (c == kMalformed && rule.how == "strict") {
       throw_invalid_argument("the input has bytes that are not text of its encoding");
-    } else if (rule.how == "replace") {
+    } else if (rule.how != "ignore") {
       use(rule.replacement, begin);
     }
   }

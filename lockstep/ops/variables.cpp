@@ -135,36 +135,50 @@ at::Tensor places_of_slice(const Call& call, at::IntArrayRef dims) {
     masks.set(name, call.attr<std::int64_t>(name));
   }
   const at::Tensor numbers = at::arange(c10::multiply_integers(dims), at::kLong).reshape(dims);
-  const Tensor places = through("StridedSlice", {wrap(numbers), call.input(1), call.input(2), call.input(3)}, masks)[0];
-  const Shape& found = call.input(4).shape();
-  if (dense(places).numel() > 0 && places.shape() != found) {
-    throw_invalid_argument(
-        fmt::format("the slice has shape {}, the value {}", places.shape().to_string(), found.to_string()));
-  }
-  return dense(places).flatten();
+  return dense(through("StridedSlice", {wrap(numbers), call.input(1), call.input(2), call.input(3)}, masks)[0]);
 }
 
-// `x` with `value` at these places.
-at::Tensor assign_slice(const Call& call, const at::Tensor& x, const at::Tensor& value) {
+// The value for the places, which is repeated along axes where it has one element.
+Tensor value_for(const Call& call, const at::Tensor& places) {
+  const Tensor& value = call.input(4);
+  Ints dims = value.shape().dims();
+  while (static_cast<std::int64_t>(dims.size()) > places.dim() && dims.front() == 1) dims.erase(dims.begin());
+  const Shape slice(places.sizes().vec());
+  const bool fits = static_cast<std::int64_t>(dims.size()) <= places.dim() &&
+                    std::equal(dims.rbegin(), dims.rend(), places.sizes().rbegin(),
+                               [](std::int64_t given, std::int64_t wanted) { return given == wanted || given == 1; });
+  if (!fits) {
+    throw_invalid_argument(
+        fmt::format("the slice has shape {}, the value {}", slice.to_string(), value.shape().to_string()));
+  }
+  const Tensor reshaped = call1("Reshape", {value, wrap(int64_tensor(dims))});
+  return call1("BroadcastTo", {reshaped, wrap(int64_tensor(slice.dims()))});
+}
+
+// `x` with the value at the places.
+at::Tensor assign_slice(const Call& call, const at::Tensor& x) {
   const at::Tensor places = places_of_slice(call, x.sizes());
   if (places.numel() == 0) return x;
-  const at::Tensor changed = widen(x).flatten().index_copy(0, places, widen(value).flatten());
+  const at::Tensor value = dense(value_for(call, places));
+  const at::Tensor changed = widen(x).flatten().index_copy(0, places.flatten(), widen(value).flatten());
   return narrow_to(changed.reshape(x.sizes()), x.scalar_type());
 }
 
 Tensors update_slice(const Call& call) {
   const Tensor& x = call.input(0);
-  if (x.dtype() != DType::kString) return one(assign_slice(call, in(call, 0), in(call, 4)));
-  const Ints places = ints_of(places_of_slice(call, x.shape().dims()));
+  if (x.dtype() != DType::kString) return one(assign_slice(call, in(call, 0)));
+  const at::Tensor places = places_of_slice(call, x.shape().dims());
+  if (places.numel() == 0) return {x};
+  const Tensor value = value_for(call, places);
   std::vector<std::string> texts(x.string_values().begin(), x.string_values().end());
-  for (std::size_t i = 0; i < places.size(); ++i)
-    texts[static_cast<std::size_t>(places[i])] = call.input(4).string_values()[i];
+  const Ints order = ints_of(places.flatten());
+  for (std::size_t i = 0; i < order.size(); ++i) texts[static_cast<std::size_t>(order[i])] = value.string_values()[i];
   return {Tensor::strings(std::move(texts), x.shape())};
 }
 
 Tensors strided_slice_assign(const Call& call) {
   VariableResource& v = variable_in(call);
-  v.assign(wrap(assign_slice(call, dense(v.read()).detach(), in(call, 4).detach())));
+  v.assign(ops::detach(wrap(assign_slice(call, dense(v.read()).detach()))));
   return {};
 }
 

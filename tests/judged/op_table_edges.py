@@ -369,11 +369,28 @@ def places_of_slices():
     nan = tf.constant([[np.nan, 1.], [2., 3.]])
     return out | {"set": R.TensorStridedSliceUpdate(input=x, value=x[:2, :2], **part), "texts": R.TensorStridedSliceUpdate(input=texts, value=[["p", "q"], ["r", "s"]], **part),
                   "no_places": R.TensorStridedSliceUpdate(input=x, value=x, **none), "no_texts": R.TensorStridedSliceUpdate(input=texts, value="a", **none),
+                  "repeated": R.TensorStridedSliceUpdate(input=x, value=x[None, :1, :2], **part), "one": R.TensorStridedSliceUpdate(input=texts, value="a", **part),
                   "scalar": R.Reverse(tensor=R.PlaceholderWithDefault(input=x[0, 0], shape=None), dims=[True, False]), "no_diagonals": R.MatrixDiagV3(diagonal=x[:0], k=0, num_rows=-1, num_cols=-1, padding_value=0.),
                   "zeta": R.Zeta(x=[np.inf, np.inf, np.inf, np.nan], q=[2., -1., 100., -1.]),
                   **parts("logdet", R.LogMatrixDeterminant(input=nan)), **parts("complex_logdet", R.LogMatrixDeterminant(input=tf.complex(nan, nan)))}
 
 
+def encoded_texts():
+    every = [bytes([byte]) for byte in range(256)] + [b""]
+    marked = {"UTF-16": [b"\xfe\xff\0a\0\n", b"\xff\xfea\0b\0", b"a\0", b"\xfe\xff", b"\xff"], "utf_32": [b"\0\0\xfe\xff\0\0\0a", b"\xff\xfe\0\0a\0\0\0", b"\0\0\0a", b"a\0\0\0"]}
+    names = ["KOI8-R", "koi8-u", "macintosh", "x-mac-cyrillic", "TIS-620", "windows-874", "latin2", "L5", "greek", "8859-15", "cp1251", "cp437"]
+    names += [f"ISO-8859-{n}" for n in (*range(2, 12), 13, 14, 15)] + [f"windows-125{n}" for n in range(9)] + [f"IBM{n}" for n in (437, 850, 852, 866)]
+    decode = lambda texts, name, **how: R.UnicodeDecodeWithOffsets(input=texts, input_encoding=name, **how)
+    out = {name: value for encoding in names for name, value in parts(encoding, decode(every, encoding, replacement_char=33)).items()}
+    for encoding, texts in marked.items():
+        for i, text in enumerate(texts):  # of several texts, TensorFlow takes the order of the first one
+            out.update(parts(f"{encoding}_{i}", decode([text], encoding)))
+    for errors in ("strict", "replace", "ignore"):
+        out.update(parts(f"control_{errors}", decode([b"a\nb", b"\x1f"], "KOI8-R", errors=errors, replace_control_characters=True)))
+    return out | {"transcoded": R.UnicodeTranscode(input=every, input_encoding="windows-1251", output_encoding="UTF-16-BE"),
+                  **parts("one", R.QuantizeV2(input=[[1., 2.]], min_range=[-3.], max_range=[4.], T=tf.qint8, axis=0)[1:])}
+
+
 GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
                                           summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
-                                          ranges_of_quantized_sums, extrema_of_nan, colors_in_short_types, shapes_of_list_elements, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors, places_of_slices)}
+                                          ranges_of_quantized_sums, extrema_of_nan, colors_in_short_types, shapes_of_list_elements, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors, places_of_slices, encoded_texts)}
