@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/base/path_arg.h"
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/callbacks/save_frequency.h"
 
@@ -23,6 +25,16 @@ struct BackupAndRestoreOptions {
 // double_checkpoint, else DataLoss is thrown. With several workers the chief writes and reads the folder and sends the
 // others their states. Throws InvalidArgument for an empty backup_dir, FailedPrecondition in fit for a model that is
 // not built.
-keras::CallbackPtr BackupAndRestore(const std::string& backup_dir, BackupAndRestoreOptions options = {});
+keras::CallbackPtr BackupAndRestore(const PathArg& backup_dir, BackupAndRestoreOptions options = {});
+struct BackupAndRestoreKeywords {
+  FieldNamesOnly names_only = {};
+  std::string backup_dir = {};
+  SaveFrequency save_freq = "epoch";
+  bool double_checkpoint = false;
+  bool delete_checkpoint = true;
+};
+inline keras::CallbackPtr BackupAndRestore(const BackupAndRestoreKeywords& o) {
+  return BackupAndRestore(o.backup_dir, {o.save_freq, o.double_checkpoint, o.delete_checkpoint});
+}
 
 }  // namespace lockstep::callbacks

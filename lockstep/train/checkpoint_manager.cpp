@@ -37,8 +37,13 @@ bool is_damage(const Error& error) {
 
 }  // namespace
 
-CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::string directory, CheckpointManagerOptions options)
-    : checkpoint_(std::move(checkpoint)), directory_(std::move(directory)), options_(std::move(options)) {
+CheckpointManager::CheckpointManager(Checkpoint checkpoint, const CheckpointManagerKeywords& o)
+    : CheckpointManager(std::move(checkpoint), o.directory,
+                        {o.max_to_keep, o.keep_checkpoint_every_n_hours, o.checkpoint_name, o.step_counter,
+                         o.checkpoint_interval, o.init_fn}) {}
+
+CheckpointManager::CheckpointManager(Checkpoint checkpoint, const PathArg& directory, CheckpointManagerOptions options)
+    : checkpoint_(std::move(checkpoint)), directory_(directory), options_(std::move(options)) {
   if (options_.max_to_keep && *options_.max_to_keep <= 0) {
     throw_invalid_argument(
         fmt::format("CheckpointManager: invalid max_to_keep: found {}, expected a positive number, or none",
@@ -251,7 +256,7 @@ std::optional<std::string> CheckpointManager::latest_checkpoint() const {
   return latest_;
 }
 
-std::vector<std::string> CheckpointManager::checkpoints() const {
+List<std::string> CheckpointManager::checkpoints() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> paths;
   for (const Managed& each : managed_) paths.push_back(each.path);

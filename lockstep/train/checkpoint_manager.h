@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/base/list.h"
 #include "lockstep/base/mutex.h"
+#include "lockstep/base/path_arg.h"
 #include "lockstep/train/checkpoint.h"
 
 namespace lockstep::train {
@@ -24,6 +27,18 @@ struct CheckpointManagerOptions {
   collectives::CommunicatorPtr workers = nullptr;
 };
 
+// The same with the directory by name.
+struct CheckpointManagerKeywords {
+  FieldNamesOnly names_only = {};
+  std::string directory = {};
+  std::optional<std::int64_t> max_to_keep = {};
+  std::optional<double> keep_checkpoint_every_n_hours = {};
+  std::string checkpoint_name = "ckpt";
+  distribute::VariablePtr step_counter = nullptr;
+  std::optional<std::int64_t> checkpoint_interval = {};
+  std::function<void()> init_fn = {};
+};
+
 // Writes DIRECTORY/NAME-N and keeps the newest `max_to_keep`, by the rules of TensorFlow 2.21: what the
 // folder's `checkpoint` file lists with a time after its last_preserved_timestamp is managed; checkpoints
 // written by plain Checkpoint::save are never deleted. A new checkpoint is on disk, and named in the
@@ -33,7 +48,8 @@ class CheckpointManager {
   // With workers, throws FailedPrecondition on all when one sees checkpoints in the folder and the chief does not.
   // Throws InvalidArgument for max_to_keep < 1 and for an interval without a step counter. Copies of the
   // checkpoint handle stay the same checkpoint.
-  CheckpointManager(Checkpoint checkpoint, std::string directory, CheckpointManagerOptions options = {});
+  CheckpointManager(Checkpoint checkpoint, const PathArg& directory, CheckpointManagerOptions options = {});
+  CheckpointManager(Checkpoint checkpoint, const CheckpointManagerKeywords& o);
 
   // Waits for asynchronous saves.
   ~CheckpointManager();
@@ -59,7 +75,7 @@ class CheckpointManager {
   const std::optional<LoadStatus>& restore_status() const { return status_; }
 
   // Managed paths, oldest first.
-  std::vector<std::string> checkpoints() const;
+  List<std::string> checkpoints() const;
   std::optional<std::string> latest_checkpoint() const;
   const std::string& directory() const { return directory_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }

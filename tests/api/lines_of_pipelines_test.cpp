@@ -1,6 +1,7 @@
 // Lines of programs on data pipelines, tables and modules. The numbers are those of TensorFlow 2.21 and Keras 3.15.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -120,6 +121,52 @@ TEST(PipelineLines, RandomOperationsHaveAStateForEachDtype) {
   EXPECT_DOUBLE_EQ(draw(ls::float64), 0.70310730168664515);
   EXPECT_EQ(numbers(tf::random::shuffle(tf::range(10), {.seed = 777})), (Numbers{9, 8, 2, 4, 1, 7, 0, 5, 3, 6}));
   EXPECT_EQ(numbers(tf::random::shuffle(tf::range(10.f), {.seed = 777})), (Numbers{9, 8, 2, 4, 1, 7, 0, 5, 3, 6}));
+}
+
+class Trained : public keras::Model {
+ public:
+  explicit Trained(const keras::Model& inner) : inner_(track("inner", inner)) {}
+  keras::Results train_step(const keras::Structure& data) override {
+    const auto& [x, y] = data;
+    keras::Results results;
+    for (const auto& metric : metrics()) {
+      if (metric.name() != "loss") metric.update_state(y, inner_(x));
+      results[metric.name()] = metric.result();
+    }
+    return results;
+  }
+
+ private:
+  keras::Model inner_;
+};
+
+TEST(PipelineLines, ModelsWithoutCallHaveTheMetricsOfCompile) {
+  Trained model(keras::Sequential({layers::Input({2}), layers::Dense(1, {.kernel_initializer = "ones"})}));
+  model.compile({.optimizer = "sgd", .metrics = {"mae", keras::metrics::MeanSquaredError({.name = "squares"})}});
+  const auto history = model.fit(tf::ones({4, 2}), tf::ones({4, 1}), {.verbose = 0});
+  EXPECT_EQ(history["mae"][0], 1);
+  EXPECT_EQ(history["squares"][0], 1);
+}
+
+// GCC takes {.filepath = "x", .compile = false} for a std::string where the parameter is one.
+TEST(PipelineLines, PathsAreArgumentsByNameToo) {
+  const std::string folder = testing::TempDir() + "/by_name";
+  std::filesystem::create_directories(folder);
+  keras::Sequential model({layers::Input({2}), layers::Dense(1)});
+  model.compile("sgd", "mse");
+  model.save({.filepath = folder + "/m.keras", .overwrite = true});
+  model.save_weights({.filepath = folder + "/m.weights.h5", .overwrite = true});
+  model.load_weights({.filepath = folder + "/m.weights.h5", .skip_mismatch = true});
+  EXPECT_FALSE(keras::models::load_model({.filepath = folder + "/m.keras", .compile = false}).compiled());
+  const ls::Variable v(1.0);
+  ls::train::CheckpointManager manager(ls::train::Checkpoint({{"v", v}}),
+                                       {.directory = folder + "/ckpt", .max_to_keep = 2});
+  manager.save();
+  EXPECT_EQ(manager.checkpoints()[-1], folder + "/ckpt/ckpt-1");
+  model.fit(
+      tf::ones({4, 2}), tf::ones({4, 1}),
+      {.verbose = 0, .callbacks = keras::callbacks::CSVLogger({.filename = folder + "/log.csv", .append = true})});
+  EXPECT_TRUE(std::filesystem::exists(folder + "/log.csv"));
 }
 
 }  // namespace pipelines

@@ -177,7 +177,7 @@ class History : public Callback {
   CallbackState save_state() const override;
   void restore_state(const CallbackState& state) override;
 
-  std::vector<int> epoch;
+  List<int> epoch;
   class Values : public std::vector<std::pair<std::string, std::vector<LogValue>>> {
    public:
     Values() = default;

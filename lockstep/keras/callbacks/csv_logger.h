@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/base/path_arg.h"
 #include "lockstep/keras/callbacks/callback.h"
 
 namespace lockstep::callbacks {
@@ -16,6 +18,15 @@ struct CSVLoggerOptions {
 // those of the first epoch; when it had no val_ values there is a val_ column for each, filled with NA
 // until there are. With append the header is left out when the file has content. Each row is on disk
 // when the epoch ends. Throws InvalidArgument for a separator that is not one character.
-keras::CallbackPtr CSVLogger(const std::string& filename, CSVLoggerOptions options = {});
+keras::CallbackPtr CSVLogger(const PathArg& filename, CSVLoggerOptions options = {});
+struct CSVLoggerKeywords {
+  FieldNamesOnly names_only = {};
+  std::string filename = {};
+  std::string separator = ",";
+  bool append = false;
+};
+inline keras::CallbackPtr CSVLogger(const CSVLoggerKeywords& o) {
+  return CSVLogger(o.filename, {.separator = o.separator, .append = o.append});
+}
 
 }  // namespace lockstep::callbacks

@@ -147,12 +147,17 @@ MetricPtr get_named(const std::string& name, int keras_version) {
   return metric;
 }
 
+bool depends_on_outputs(const std::string& name) {
+  const std::string word = lower(name);
+  return word == "accuracy" || word == "acc" || word == "crossentropy" || word == "ce";
+}
+
 MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, const Shape& y_pred, int keras_version) {
   const std::string* name = identifier.name();
   if (!name) return get(identifier);
   const std::string word = lower(*name);
   const bool accuracy = word == "accuracy" || word == "acc";
-  if (accuracy || word == "crossentropy" || word == "ce") {
+  if (depends_on_outputs(word)) {
     const bool scalar = y_pred.rank() == 0 || y_true.rank() == 0;
     const bool binary = scalar || y_pred[-1] == 1;
     const bool sparse = !binary && (y_true.rank() < y_pred.rank() || y_true[-1] == 1);

@@ -55,4 +55,8 @@ class MeanOf : public MeanMetric {
 // Per-sample values of the accuracies, by their name as functions; empty for an unknown name.
 MeanOf::Function find_accuracy_function(std::string_view name);
 
+// Whether the word stands for several classes, of which get_for_compile() chooses by the shapes of targets and outputs:
+// "accuracy".
+bool depends_on_outputs(const std::string& name);
+
 }  // namespace lockstep::metrics

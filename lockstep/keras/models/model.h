@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/list.h"
+#include "lockstep/base/path_arg.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/predictions.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -30,6 +31,16 @@ struct QuantizeOptions {
   std::vector<std::string> filters = {};
 };
 
+struct SaveKeywords {
+  FieldNamesOnly names_only = {};
+  std::string filepath = {};
+  bool overwrite = true;
+};
+struct LoadWeightsKeywords {
+  FieldNamesOnly names_only = {};
+  std::string filepath = {};
+  bool skip_mismatch = false;
+};
 struct OverwriteOptions {
   FieldNamesOnly names_only = {};
   bool overwrite = true;
@@ -231,16 +242,19 @@ class Model {
   void summary(const SummaryOptions& options = {}) const;
 
   // ---- saving; see saving/keras_saving.h for formats and errors ----
-  void save(const std::string& path, bool overwrite = true) const;
-  void save(const std::string& path, const OverwriteOptions& options) const { save(path, options.overwrite); }
-  void save_weights(const std::string& path, bool overwrite = true) const;
-  void save_weights(const std::string& path, const OverwriteOptions& options) const {
+  void save(const PathArg& path, bool overwrite = true) const;
+  void save(const PathArg& path, const OverwriteOptions& options) const { save(path, options.overwrite); }
+  void save(const SaveKeywords& o) const { save(o.filepath, o.overwrite); }
+  void save_weights(const PathArg& path, bool overwrite = true) const;
+  void save_weights(const PathArg& path, const OverwriteOptions& options) const {
     save_weights(path, options.overwrite);
   }
-  void load_weights(const std::string& path, bool skip_mismatch = false) const;
-  void load_weights(const std::string& path, const LoadWeightsOptions& options) const {
+  void save_weights(const SaveKeywords& o) const { save_weights(o.filepath, o.overwrite); }
+  void load_weights(const PathArg& path, bool skip_mismatch = false) const;
+  void load_weights(const PathArg& path, const LoadWeightsOptions& options) const {
     load_weights(path, options.skip_mismatch);
   }
+  void load_weights(const LoadWeightsKeywords& o) const { load_weights(o.filepath, o.skip_mismatch); }
 
   // ---- training; see keras/trainer/trainer.h for their contracts and errors ----
   void compile(CompileOptions options = {}) const;
@@ -360,7 +374,7 @@ class Model {
   // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, then those in attributes
   // of the model and of its layers, unless overridden.
   virtual std::vector<metrics::MetricPtr> metrics() const;
-  std::vector<std::string> metrics_names() const;  // "loss", "compile_metrics", those of layers
+  List<std::string> metrics_names() const;  // "loss", "compile_metrics", those of layers
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
   // The arguments of compile as files contain them; an empty object before it.

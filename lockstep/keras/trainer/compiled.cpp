@@ -128,6 +128,14 @@ void Compiled::resolve_losses(const std::vector<std::string>& names) {
   }
 }
 
+bool Compiled::metrics_depend_on_outputs() const {
+  const std::function<bool(const MetricTree&)> depends = [&](const MetricTree& tree) {
+    if (!tree.is_leaf()) return std::any_of(tree.items().begin(), tree.items().end(), depends);
+    return tree.leaf().name() && metrics::depends_on_outputs(*tree.leaf().name());
+  };
+  return depends(options_.metrics) || depends(options_.weighted_metrics);
+}
+
 void Compiled::add_metric(const MetricTree& item, std::size_t output, bool weighted,
                           const std::vector<std::string>& names, const Tensors& y, const Tensors& y_pred) {
   if (item.empty()) return;

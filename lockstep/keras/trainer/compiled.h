@@ -41,6 +41,8 @@ class Compiled {
   void resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred);
   bool resolved() const { return resolved_; }
   // Whether compile() was given metrics.
+  // Whether one of the metrics is a word that stands for several classes: the outputs decide which.
+  bool metrics_depend_on_outputs() const;
   bool expects_metrics() const { return !options_.metrics.empty() || !options_.weighted_metrics.empty(); }
 
   // The parts of each output that has a loss. Leaves of y and sample_weight belong to outputs in order, those of dicts

@@ -50,7 +50,7 @@ Results Model::test_on_batch(const Structure& x, const Structure& y, const Batch
 Predictions Model::predict_on_batch(const Structure& x) const { return trainer().predict_on_batch(x); }
 Json Model::get_compile_config() const { return trainer().get_compile_config(); }
 void Model::compile_from_config(const Json& config) const { trainer().compile_from_config(config); }
-std::vector<std::string> Model::metrics_names() const { return trainer().metrics_names(); }
+List<std::string> Model::metrics_names() const { return trainer().metrics_names(); }
 const optimizers::OptimizerPtr Model::optimizer() const { return trainer().optimizer(); }
 
 Trainer& Callback::trainer() const {

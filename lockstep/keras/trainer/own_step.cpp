@@ -65,9 +65,15 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
 
 // Metrics of compile are made for the shapes of targets and outputs, and know their variables once they have seen a
 // batch: before the first step, and after a restore, they see a row. A class whose own steps call its parts has no
-// call(), and no outputs that metrics of compile could be for.
+// call() and no known outputs: it has the metrics that are the same for all outputs.
 void AllReduceSteps::prepare_metrics(const Batch& batch) {
-  if (!session_.compiled || !session_.has_call()) return;
+  if (!session_.compiled) return;
+  if (!session_.has_call()) {
+    const bool unknown = session_.compiled->resolved() || session_.compiled->metrics_depend_on_outputs();
+    if (session_.compiled->expects_metrics() && !unknown && batch.y.is_leaf() && batch.y.leaf().defined())
+      session_.run_alone([&] { session_.compiled->resolve(session_.output_names(), batch.y, batch.y); });
+    return;
+  }
   const bool restored = session_.compiled->has_restored_metrics();
   const bool unresolved = !session_.compiled->resolved() && session_.compiled->expects_metrics();
   if (!restored && !unresolved) return;
