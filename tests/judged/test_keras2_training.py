@@ -208,3 +208,23 @@ def test_accuracy_of_a_file_without_training(one, tmp_path):
     wanted = stored.original(written, tmp_path)
     found = json.loads(tool.ok("evaluate", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--batch-size", 8, "--json"))
     assert found == pytest.approx(wanted, 1e-5)
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
+@pytest.mark.parametrize("loss", ["binary_crossentropy", "binary_focal_crossentropy"])
+def test_logarithms_of_probabilities_beyond_0_and_1(loss, tmp_path):
+    """Keras 2 adds epsilon to clipped probabilities before it takes logarithms, in losses and in metrics."""
+    def written():
+        rng = tool.generator("probabilities", loss)
+        model = randomised(tf_keras.Sequential([L.InputLayer((4,)), L.Dense(2)]), rng)
+        model.compile("sgd", loss, metrics=["binary_crossentropy"])
+        model.save(tmp_path / "m.h5")
+        x, y = rng.normal(0, 3, (12, 4)).astype("float32"), rng.integers(0, 2, (12, 2)).astype("float32")
+        tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+        return model.fit(x, y, epochs=2, batch_size=4, shuffle=False, verbose=0).history
+
+    wanted = stored.original(written, tmp_path)
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--history", tmp_path / "h.json")
+    found = json.loads((tmp_path / "h.json").read_text())
+    for key, values in wanted.items():
+        np.testing.assert_allclose(found[key], values, 1e-5, err_msg=key)

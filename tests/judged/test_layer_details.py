@@ -164,3 +164,24 @@ def test_string_lookup_keeps_its_oov_method(tmp_path):
     tool.ok("convert", tmp_path / "m.keras", tmp_path / "o.keras")
     with zipfile.ZipFile(tmp_path / "o.keras") as archive:
         assert json.loads(archive.read("config.json"))["config"]["layers"][1]["config"]["oov_method"] == method
+
+
+def test_weights_in_a_column(tmp_path):
+    """Weights (batch, 1) of targets (batch): Keras reads both as vectors."""
+    def written():
+        rng = tool.generator("column of weights")
+        model = keras.Sequential([keras.Input((4,)), L.Dense(3, "softmax")])
+        tool.randomise(model, rng)
+        M = keras.metrics
+        model.compile("sgd", "sparse_categorical_crossentropy",
+                      weighted_metrics=[M.IoU(3, [0, 2], sparse_y_pred=False), M.MeanIoU(3, sparse_y_pred=False, dtype="float32"), "accuracy"])
+        model.save(tmp_path / "m.keras")
+        x, y, weight = rng.normal(0, 2, (12, 4)).astype("float32"), rng.integers(0, 3, 12), rng.uniform(0.2, 3, (12, 1)).astype("float32")
+        tool.save_npz(tmp_path / "d.npz", x=x, y=y, sample_weight=weight)
+        return model.fit(x, y, sample_weight=weight, epochs=2, batch_size=4, shuffle=False, verbose=0).history
+
+    wanted = stored.original(written, tmp_path)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--history", tmp_path / "h.json")
+    found = json.loads((tmp_path / "h.json").read_text())
+    for key, values in wanted.items():
+        np.testing.assert_allclose(found[key], values, 1e-5, err_msg=key)

@@ -1,8 +1,11 @@
 // Per-sample values of the losses.
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/backend.h"
+#include "lockstep/keras/losses/function_loss_internal.h"
 #include "lockstep/keras/losses/losses.h"
 #include "lockstep/ops/functions.h"
 
@@ -12,6 +15,8 @@ namespace {
 using keras::backend::epsilon;
 
 constexpr double kLog2 = 0.69314718055994530942;
+
+thread_local bool t_keras2_logarithms = false;
 
 struct Operands {
   Tensor y, p;
@@ -46,6 +51,9 @@ Tensor softmax_over(const Tensor& x, const ops::Axes& axes) {
 }
 
 }  // namespace
+
+Keras2Logarithms::Keras2Logarithms(bool active) : previous_(std::exchange(t_keras2_logarithms, active)) {}
+Keras2Logarithms::~Keras2Logarithms() { t_keras2_logarithms = previous_; }
 
 Tensor mean_squared_error(const Tensor& y_true, const Tensor& y_pred) {
   const auto [y, p] = operands(y_true, y_pred);
@@ -118,6 +126,10 @@ Tensor elementwise_binary_crossentropy(const Tensor& y, const Tensor& y_pred, bo
   if (y_pred.logits().defined()) return ops::sigmoid_cross_entropy_with_logits(y_pred.logits(), y);
   if (from_logits) return ops::sigmoid_cross_entropy_with_logits(y_pred, y);
   const Tensor p = clip_probability(y_pred);
+  if (t_keras2_logarithms) {
+    const double tiny = epsilon();
+    return -(y * ops::log(p + tiny) + (1.0 - y) * ops::log(1.0 - p + tiny));
+  }
   return -(y * ops::log(p) + (1.0 - y) * ops::log(1.0 - p));
 }
 

@@ -153,6 +153,7 @@ class IoUMetric : public Metric {
     std::vector<float> w(y.size(), 1.0f);
     if (weight.defined()) {
       HostArray given = to_host(weight);
+      if (given.size() == y.size()) given.shape = y.shape;  // such as (batch, 1) of (batch)
       while (given.rank() < y.rank() && given.rank() > 0) given.shape.push_back(1);
       w = broadcast_to(given, y.shape, "sample_weight").values;
     }

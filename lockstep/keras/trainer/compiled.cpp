@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/losses/function_loss_internal.h"
 #include "lockstep/keras/metrics/bases.h"
 #include "lockstep/keras/metrics/mean_internal.h"
 #include "lockstep/keras/models/model_impl.h"
@@ -263,6 +264,7 @@ Tensor read_in_keras2(const losses::Loss& loss, const Tensor& output) {
 std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
                                            const WholeBatch* whole) const {
   const Tensors targets = by_output(y, y_pred), outputs = y_pred.flatten(), weights = by_output(sample_weight, y_pred);
+  const losses::Keras2Logarithms rules(model_.keras_version() < 3);
   std::vector<LossPart> parts;
   for (const OutputLoss& item : losses_) {
     const Tensor target = leaf_for(targets, item.output);
@@ -325,6 +327,7 @@ Tensor targets_of_mean(const metrics::Metric& metric, const Tensor& target, cons
 
 void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
   const Tensors targets = by_output(y, y_pred), outputs = y_pred.flatten(), weights = by_output(sample_weight, y_pred);
+  const losses::Keras2Logarithms rules(model_.keras_version() < 3);
   for (const OutputMetric& item : metrics_) {
     Tensor target = leaf_for(targets, item.output);
     if (!target.defined()) continue;
