@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "lockstep/bases.h"
 #include "lockstep/lockstep.h"
 #include "tests/api/results.h"
 
@@ -146,6 +147,36 @@ TEST(PipelineLines, ModelsWithoutCallHaveTheMetricsOfCompile) {
   const auto history = model.fit(tf::ones({4, 2}), tf::ones({4, 1}), {.verbose = 0});
   EXPECT_EQ(history["mae"][0], 1);
   EXPECT_EQ(history["squares"][0], 1);
+}
+
+template <typename Conv>
+class Doubled : public Conv {
+ public:
+  using Conv::Conv;
+  Tensor convolution_op(const Tensor& inputs, const Tensor& kernel) override {
+    return Conv::convolution_op(inputs, kernel * 2.0);
+  }
+};
+
+template <typename Conv>
+void expect_doubled(const layers::ConvOptions& options, const Tensor& x) {
+  const auto layer = keras::make_layer<Doubled<Conv>>(4, 3, options);
+  const auto plain = keras::make_layer<Conv>(4, 3, options);
+  layer(x);
+  plain(x);
+  plain->set_weights({layer->get_weights()[0] * 2.0, layer->get_weights()[1]});
+  EXPECT_TRUE(bool(tf::reduce_all(tf::abs(layer(x) - plain(x)) < 1e-5)));
+}
+
+TEST(PipelineLines, ConvolutionsHaveAnOperationToOverride) {
+  const Tensor x = tf::random::uniform({2, 8, 8, 4}, {.seed = 1});
+  expect_doubled<class layers::Conv2D>(
+      {.activation = "relu", .strides = 2, .padding = "same", .bias_initializer = "ones"}, x);
+  expect_doubled<class layers::Conv2D>(
+      {.padding = "same", .data_format = "channels_first", .dilation_rate = 2, .bias_initializer = "ones"}, x);
+  expect_doubled<class layers::Conv2D>({.groups = 2}, x);
+  expect_doubled<class layers::Conv1D>({.activation = "tanh", .padding = "causal"}, x[0]);
+  expect_doubled<class layers::Conv3D>({.padding = "same"}, tf::random::uniform({2, 4, 4, 4, 3}, {.seed = 1}));
 }
 
 // GCC takes {.filepath = "x", .compile = false} for a std::string where the parameter is one.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/keras/layers/built_in_internal.h"
+#include "lockstep/keras/layers/convolution_internal.h"
 #include "lockstep/keras/layers/overrides_internal.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/keras/layers/registry.h"
@@ -152,6 +153,54 @@ Tensor BuiltInLayer::variance() const { return built_in_->variance(); }
 Layer& built_in_of(Layer& layer) {
   auto* const derived = dynamic_cast<BuiltInLayer*>(&layer);
   return derived && derived->built_in() ? *derived->built_in() : layer;
+}
+
+bool BuiltInConvolution::overrides_operation() const {
+  class Plain final : public BuiltInConvolution {
+   public:
+    Plain() : BuiltInConvolution(nullptr) {}
+  };
+  static const auto* const plain = new Plain();
+  return overrides<BuiltInConvolution>(*this, *plain, &BuiltInConvolution::convolution_op);
+}
+
+const Json& BuiltInConvolution::argument(std::string_view name) const {
+  if (arguments_.is_null()) arguments_ = built_in()->get_config();
+  return std::as_const(arguments_)[name];
+}
+
+Structure BuiltInConvolution::call(const Structure& inputs, const CallContext& context) {
+  if (!overrides_operation()) return BuiltInLayer::call(inputs, context);
+  Tensor y = convolution_op(inputs, value(kernel()));
+  if (use_bias()) {
+    Tensor bias = value(this->bias());
+    if (data_format() == "channels_first") {
+      ops::Ints shape(static_cast<std::size_t>(y.rank()), 1);
+      shape[1] = filters();
+      bias = ops::reshape(bias, shape);
+    }
+    y = y + bias;
+  }
+  return activation()(y);
+}
+
+Tensor BuiltInConvolution::convolution_op(const Tensor& inputs, const Tensor& kernel) {
+  const bool first = data_format() == "channels_first", flat = inputs.rank() == 3, causal = padding() == "causal";
+  Tensor x = first ? to_channels_last(inputs) : inputs;
+  if (causal) x = pad_causal(x, kernel_size()[0], dilation_rate()[0]);
+  const std::string name = causal ? "VALID" : upper(padding());
+  const Ints step = strides(), dilations = dilation_rate();
+  Tensor y;
+  if (inputs.rank() == 5) {
+    y = ops::conv3d(x, kernel, {.strides = step, .padding = name, .dilations = dilations, .data_format = "NDHWC"});
+  } else if (flat) {
+    y = drop_height(
+        ops::conv2d(add_height(x), ops::expand_dims(kernel, 0),
+                    {.strides = with_height(step, 1), .padding = name, .dilations = with_height(dilations, 1)}));
+  } else {
+    y = ops::conv2d(x, kernel, {.strides = step, .padding = name, .dilations = dilations});
+  }
+  return first ? to_channels_first(y) : y;
 }
 
 std::vector<std::int64_t> BuiltInCell::state_size() const {

@@ -71,6 +71,44 @@ class BuiltInLayer : public Layer {
   std::vector<VariablePtr> taken_;
 };
 
+// A convolution, of which a class may replace the operation:
+//
+//   class Standardized : public layers::Conv2D {
+//    public:
+//     using Conv2D::Conv2D;
+//     Tensor convolution_op(const Tensor& inputs, const Tensor& kernel) override {
+//       return Conv2D::convolution_op(inputs, kernel - ops::reduce_mean(kernel));
+//     }
+//   };
+class BuiltInConvolution : public BuiltInLayer {
+ public:
+  using BuiltInLayer::call;
+  // That of a class that overrides convolution_op(): with the bias added, and the activation.
+  Structure call(const Structure& inputs, const CallContext& context) override;
+  // With the strides, the padding, the dilations and the data format of the layer.
+  virtual Tensor convolution_op(const Tensor& inputs, const Tensor& kernel);
+
+  // Arguments of the constructor.
+  std::int64_t filters() const { return argument("filters").get<std::int64_t>(); }
+  Ints kernel_size() const { return argument("kernel_size").get<Ints>(); }
+  Ints strides() const { return argument("strides").get<Ints>(); }
+  std::string padding() const { return argument("padding").get<std::string>(); }
+  std::string data_format() const { return argument("data_format").get<std::string>(); }
+  Ints dilation_rate() const { return argument("dilation_rate").get<Ints>(); }
+  std::int64_t groups() const { return argument("groups").get<std::int64_t>(); }
+  bool use_bias() const { return argument("use_bias").get<bool>(); }
+  activations::ActivationPtr activation() const { return activations::get(argument("activation")); }
+
+ protected:
+  using BuiltInLayer::BuiltInLayer;
+
+ private:
+  bool overrides_operation() const;
+  const Json& argument(std::string_view name) const;
+
+  mutable Json arguments_;  // of the built-in layer, from the first use on
+};
+
 // The same of a cell, which RNN runs.
 class BuiltInCell : public BuiltInLayer {
  public:
@@ -138,12 +176,15 @@ LOCKSTEP_BASE(GroupQueryAttention,
               (head_dim, num_query_heads, num_key_value_heads, std::move(options)))
 LOCKSTEP_BASE(Attention, (AttentionOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(AdditiveAttention, (AdditiveAttentionOptions options = {}), (std::move(options)))
-LOCKSTEP_BASE(Conv1D, (std::int64_t filters, keras::Window kernel_size, ConvOptions options = {}),
-              (filters, std::move(kernel_size), std::move(options)))
-LOCKSTEP_BASE(Conv2D, (std::int64_t filters, keras::Window kernel_size, ConvOptions options = {}),
-              (filters, std::move(kernel_size), std::move(options)))
-LOCKSTEP_BASE(Conv3D, (std::int64_t filters, keras::Window kernel_size, ConvOptions options = {}),
-              (filters, std::move(kernel_size), std::move(options)))
+LOCKSTEP_BASE_OF(BuiltInConvolution, Conv1D,
+                 (std::int64_t filters, keras::Window kernel_size, ConvOptions options = {}),
+                 (filters, std::move(kernel_size), std::move(options)))
+LOCKSTEP_BASE_OF(BuiltInConvolution, Conv2D,
+                 (std::int64_t filters, keras::Window kernel_size, ConvOptions options = {}),
+                 (filters, std::move(kernel_size), std::move(options)))
+LOCKSTEP_BASE_OF(BuiltInConvolution, Conv3D,
+                 (std::int64_t filters, keras::Window kernel_size, ConvOptions options = {}),
+                 (filters, std::move(kernel_size), std::move(options)))
 LOCKSTEP_BASE(Conv1DTranspose, (std::int64_t filters, keras::Window kernel_size, ConvTransposeOptions options = {}),
               (filters, std::move(kernel_size), std::move(options)))
 LOCKSTEP_BASE(Conv2DTranspose, (std::int64_t filters, keras::Window kernel_size, ConvTransposeOptions options = {}),
