@@ -225,6 +225,23 @@ def test_predict_of_frozen_graph(tmp_path):
     tool.assert_close(list(loaded.values())[0].numpy(), model.predict(x, verbose=0), 1e-5)
 
 
+@pytest.mark.parametrize("sizes", [(None, None), (None, 5), (7, None)])
+def test_dilated_convolutions_of_images_of_any_size(sizes, tmp_path):
+    """TensorFlow has no dilated DepthwiseConv2dNative on a CPU."""
+    layers, x = keras.layers, keras.Input((*sizes, 3))
+    y = layers.DepthwiseConv2D((3, 2), padding="same", dilation_rate=(2, 3))(x)
+    y = layers.SeparableConv2D(4, 2, dilation_rate=2)(layers.Conv2D(4, (2, 3), padding="same", dilation_rate=(3, 1), groups=1)(y))
+    model = keras.Model(x, layers.TimeDistributed(layers.DepthwiseConv1D(2, padding="same", dilation_rate=2))(y))
+    tool.randomise(model, tool.generator("dilated"))
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm")
+    serve = tf.saved_model.load(str(tmp_path / "sm")).signatures["serving_default"]
+    assert tuple(next(iter(serve.structured_outputs.values())).shape) == model.output_shape
+    for height, width in ((8, 9), (9, 8), (7, 12)):
+        images = tool.generator("dilated", height).normal(size=(2, sizes[0] or height, sizes[1] or width, 3)).astype("f")
+        tool.assert_close(next(iter(serve(tf.constant(images)).values())).numpy(), model(images).numpy(), 1e-5)
+
+
 def test_inspect_names_what_tensorflow_names(trained, tmp_path):
     model, _, _ = trained
     tf.train.Checkpoint(model=model).save(str(tmp_path / "c" / "ckpt"))

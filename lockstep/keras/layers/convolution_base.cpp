@@ -1,5 +1,6 @@
 #include "lockstep/keras/layers/convolution_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
 
 namespace lockstep::keras {
 
@@ -29,26 +30,46 @@ Tensor pad_causal(const Tensor& x, std::int64_t kernel, std::int64_t dilation) {
   return ops::pad(x, {{0, 0}, {dilation * (kernel - 1), 0}, {0, 0}});
 }
 
+namespace {
+
+// What is missing at the end of an axis of the image so that blocks of `dilation` elements fill it with its padding.
+Tensor extra_padding(const Tensor& x, int axis, std::int64_t padding, std::int64_t dilation) {
+  if (x.dim(axis) >= 0)
+    return Tensor::scalar(static_cast<std::int32_t>((dilation - (x.dim(axis) + padding) % dilation) % dilation));
+  const Tensor size = ops::gather(ops::shape_of(x, DType::kInt32), Tensor::scalar(std::int32_t{axis}));
+  const Tensor number = Tensor::scalar(static_cast<std::int32_t>(dilation));
+  const Tensor padded = ops::add(size, Tensor::scalar(static_cast<std::int32_t>(padding)));
+  return ops::floor_mod(ops::neg(padded), number);
+}
+
+}  // namespace
+
 Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOptions& how,
                        Tensor (*convolve)(const Tensor&, const Tensor&, const ops::ConvOptions&)) {
   const Ints& block = how.dilations;
   const bool plain = block[0] == 1 && block[1] == 1;
-  if (plain || !(x.is_symbolic() || kernel.is_symbolic()) || x.dim(1) < 0 || x.dim(2) < 0)
-    return convolve(x, kernel, how);
-  std::vector<std::int32_t> sizes, paddings, crops;
+  if (plain || !(x.is_symbolic() || kernel.is_symbolic())) return convolve(x, kernel, how);
+  const auto number = [](std::int64_t n) { return Tensor::scalar(static_cast<std::int32_t>(n)); };
+  std::vector<std::int32_t> sizes;
+  Tensors paddings, crops;
+  Ints known(2, kUnknownDim);  // the size of the output
   for (int axis = 0; axis < 2; ++axis) {
     const std::int64_t dilation = block[static_cast<std::size_t>(axis)];
     const std::int64_t padding = how.padding == "SAME" ? (kernel.dim(axis) - 1) * dilation : 0;
-    const std::int64_t extra = (dilation - (x.dim(axis + 1) + padding) % dilation) % dilation;
+    const Tensor extra = extra_padding(x, axis + 1, padding, dilation);
     sizes.push_back(static_cast<std::int32_t>(dilation));
-    for (const std::int64_t n : {padding / 2, padding - padding / 2 + extra})
-      paddings.push_back(static_cast<std::int32_t>(n));
-    for (const std::int64_t n : {std::int64_t{0}, extra}) crops.push_back(static_cast<std::int32_t>(n));
+    paddings.push_back(ops::stack({number(padding / 2), ops::add(number(padding - padding / 2), extra)}));
+    crops.push_back(ops::stack({number(0), extra}));
+    const std::int64_t reach = (kernel.dim(axis) - 1) * dilation;
+    if (x.dim(axis + 1) >= 0)
+      known[static_cast<std::size_t>(axis)] = std::max<std::int64_t>(0, x.dim(axis + 1) + padding - reach);
   }
   const Tensor blocks = Tensor::from_vector(sizes);
-  const Tensor interleaved = ops::call1("SpaceToBatchND", {x, blocks, Tensor::from_vector(paddings, Shape({2, 2}))});
+  const Tensor interleaved = ops::call1("SpaceToBatchND", {x, blocks, ops::stack(paddings)});
   const Tensor y = convolve(interleaved, kernel, {.strides = how.strides, .padding = "VALID"});
-  return ops::call1("BatchToSpaceND", {y, blocks, Tensor::from_vector(crops, Shape({2, 2}))});
+  const Tensor out = ops::call1("BatchToSpaceND", {y, blocks, ops::stack(crops)});
+  if ((known[0] < 0) == (known[1] < 0)) return out;
+  return ops::ensure_shape(out, Shape{kUnknownDim, known[0], known[1], y.dim(-1)});
 }
 
 Tensor depthwise(const Tensor& x, const Tensor& kernel, int rank, const Ints& strides, const std::string& padding,
