@@ -242,6 +242,16 @@ def test_dilated_convolutions_of_images_of_any_size(sizes, tmp_path):
         tool.assert_close(next(iter(serve(tf.constant(images)).values())).numpy(), model(images).numpy(), 1e-5)
 
 
+def test_a_dilated_conv1d_runs_for_inputs_of_a_known_size(tmp_path):
+    """TensorFlow optimizes the function `serve` for the shape of what it is called with."""
+    x = keras.Input((None, 4))
+    model = keras.Model(x, keras.layers.Dense(3)(keras.layers.Conv1D(6, 3, padding="same", dilation_rate=2)(x)))
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm")
+    given = tool.generator("conv1d").normal(size=(2, 5, 4)).astype("f")
+    tool.assert_close(tf.saved_model.load(str(tmp_path / "sm")).serve(tf.constant(given)).numpy(), model(given).numpy(), 1e-5)
+
+
 def test_inspect_names_what_tensorflow_names(trained, tmp_path):
     model, _, _ = trained
     tf.train.Checkpoint(model=model).save(str(tmp_path / "c" / "ckpt"))

@@ -48,7 +48,9 @@ Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOpt
                        Tensor (*convolve)(const Tensor&, const Tensor&, const ops::ConvOptions&)) {
   const Ints& block = how.dilations;
   const bool plain = block[0] == 1 && block[1] == 1;
-  if (plain || !(x.is_symbolic() || kernel.is_symbolic())) return convolve(x, kernel, how);
+  const bool any_size = x.dim(1) < 0 || x.dim(2) < 0;
+  if (plain || !(x.is_symbolic() || kernel.is_symbolic()) || (any_size && convolve == ops::conv2d))
+    return convolve(x, kernel, how);
   const auto number = [](std::int64_t n) { return Tensor::scalar(static_cast<std::int32_t>(n)); };
   std::vector<std::int32_t> sizes;
   Tensors paddings, crops;

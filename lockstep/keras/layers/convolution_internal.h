@@ -49,8 +49,8 @@ ops::Ints with_height(const Ints& values, std::int64_t height);
 Tensor pad_causal(const Tensor& x, std::int64_t kernel, std::int64_t dilation);
 
 // A dilated convolution of a graph: as one over interleaved images, as Keras's own graphs have it, because TensorFlow
-// on a CPU has no plain one of each channel, and without oneDNN no gradient of the other. `convolve` is conv2d or
-// depthwise_conv2d.
+// on a CPU has no plain one of each channel, and without oneDNN no gradient of the other, which images of unknown size
+// have nevertheless. `convolve` is conv2d or depthwise_conv2d.
 Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOptions& how,
                        Tensor (*convolve)(const Tensor&, const Tensor&, const ops::ConvOptions&) = ops::conv2d);
 
