@@ -249,7 +249,8 @@ def test_a_dilated_conv1d_runs_for_inputs_of_a_known_size(tmp_path):
     model.save(tmp_path / "m.keras")
     tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm")
     given = tool.generator("conv1d").normal(size=(2, 5, 4)).astype("f")
-    tool.assert_close(tf.saved_model.load(str(tmp_path / "sm")).serve(tf.constant(given)).numpy(), model(given).numpy(), 1e-5)
+    loaded = tf.saved_model.load(str(tmp_path / "sm"))
+    tool.assert_close(loaded.serve(tf.constant(given)).numpy(), model(given).numpy(), 1e-5)
 
 
 def test_inspect_names_what_tensorflow_names(trained, tmp_path):
