@@ -10,11 +10,15 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/base/text_arg.h"
 #include "lockstep/keras/callbacks/monitors.h"
+#include "lockstep/keras/callbacks/tensor_board.h"
 #include "lockstep/keras/constraints/constraints.h"
 #include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/layers/merging.h"
 #include "lockstep/keras/nn.h"
 #include "lockstep/keras/regularizers/regularizers.h"
+#include "lockstep/ops/keywords.h"
 #include "lockstep/random/generator.h"
 #include "lockstep/random/random.h"
 
@@ -145,8 +149,44 @@ struct ScheduleKeywords {
 inline CallbackPtr LearningRateScheduler(const ScheduleKeywords& o) {
   return LearningRateScheduler(o.schedule, o.verbose);
 }
+// The first argument by position: EarlyStopping("val_loss", {.patience = 3}), TensorBoard("logs").
+inline std::shared_ptr<EarlyStoppingCallback> EarlyStopping(const TextArg& monitor, EarlyStoppingOptions options = {}) {
+  options.monitor = monitor;
+  return EarlyStopping(std::move(options));
+}
+inline CallbackPtr ReduceLROnPlateau(const TextArg& monitor, ReduceLROnPlateauOptions options = {}) {
+  options.monitor = monitor;
+  return ReduceLROnPlateau(std::move(options));
+}
+inline CallbackPtr TensorBoard(const TextArg& log_dir, TensorBoardOptions options = {}) {
+  options.log_dir = log_dir;
+  return TensorBoard(std::move(options));
+}
 
 }  // namespace lockstep::callbacks
+
+// tf.stack(list(features.values()), axis=1).
+namespace lockstep::ops {
+
+template <std::same_as<Nested<Tensor>::List> Parts>
+Tensor stack(const Parts& values, const OneAxisKeywords& keywords = {}) {
+  return stack(Tensors(values.begin(), values.end()), keywords);
+}
+template <std::same_as<Nested<Tensor>::List> Parts>
+Tensor concat(const Parts& values, const OneAxisKeywords& keywords) {
+  return concat(Tensors(values.begin(), values.end()), keywords);
+}
+
+}  // namespace lockstep::ops
+
+namespace lockstep::layers {
+
+template <std::same_as<Nested<Tensor>::List> Parts>
+Tensor concatenate(const Parts& inputs, ConcatenateOptions options = {}) {
+  return concatenate(Tensors(inputs.begin(), inputs.end()), -1, std::move(options));
+}
+
+}  // namespace lockstep::layers
 
 namespace lockstep::random {
 

@@ -271,7 +271,7 @@ class Backup final : public Callback, public keras::ReadsTogether {
 
 }  // namespace
 
-keras::CallbackPtr BackupAndRestore(const PathArg& backup_dir, BackupAndRestoreOptions options) {
+keras::CallbackPtr BackupAndRestore(const TextArg& backup_dir, BackupAndRestoreOptions options) {
   return std::make_shared<Backup>(backup_dir, std::move(options));
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/base/field_names_only.h"
-#include "lockstep/base/path_arg.h"
+#include "lockstep/base/text_arg.h"
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/callbacks/save_frequency.h"
 
@@ -25,7 +25,7 @@ struct BackupAndRestoreOptions {
 // double_checkpoint, else DataLoss is thrown. With several workers the chief writes and reads the folder and sends the
 // others their states. Throws InvalidArgument for an empty backup_dir, FailedPrecondition in fit for a model that is
 // not built.
-keras::CallbackPtr BackupAndRestore(const PathArg& backup_dir, BackupAndRestoreOptions options = {});
+keras::CallbackPtr BackupAndRestore(const TextArg& backup_dir, BackupAndRestoreOptions options = {});
 struct BackupAndRestoreKeywords {
   FieldNamesOnly names_only = {};
   std::string backup_dir = {};

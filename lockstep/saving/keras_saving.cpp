@@ -418,7 +418,7 @@ void save_model(ModelImpl& model, const std::string& path, const SaveModelOption
   formats::write_keras_archive(path, plan);
 }
 
-keras::Model load_model(const PathArg& given, const LoadModelOptions& options) {
+keras::Model load_model(const TextArg& given, const LoadModelOptions& options) {
   const std::string& path = given;
   const keras::CustomObjectScope custom(options.custom_objects);
   const formats::Detected found = formats::detect(path);

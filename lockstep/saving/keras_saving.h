@@ -51,7 +51,7 @@ struct LoadModelOptions {
 // with the Keras metadata of Keras 2. Variables belong to the current strategy. Throws NotFound; DataLoss for damaged
 // files; InvalidArgument for invalid configs and for weights that do not fit, naming the layer; Unimplemented for
 // Lambda layers and others that would execute code.
-keras::Model load_model(const PathArg& path, const LoadModelOptions& options = {});
+keras::Model load_model(const TextArg& path, const LoadModelOptions& options = {});
 struct LoadModelKeywords {
   FieldNamesOnly names_only = {};
   std::string filepath = {};

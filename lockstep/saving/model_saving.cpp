@@ -4,11 +4,11 @@
 
 namespace lockstep::keras {
 
-void Model::save(const PathArg& path, bool overwrite) const {
+void Model::save(const TextArg& path, bool overwrite) const {
   saving::save_model(*impl(), path, {.overwrite = overwrite});
 }
-void Model::save_weights(const PathArg& path, bool overwrite) const { saving::save_weights(*impl(), path, overwrite); }
-void Model::load_weights(const PathArg& path, bool skip_mismatch) const {
+void Model::save_weights(const TextArg& path, bool overwrite) const { saving::save_weights(*impl(), path, overwrite); }
+void Model::load_weights(const TextArg& path, bool skip_mismatch) const {
   saving::load_weights(*impl(), path, {.skip_mismatch = skip_mismatch});
 }
 

@@ -42,7 +42,7 @@ CheckpointManager::CheckpointManager(Checkpoint checkpoint, const CheckpointMana
                         {o.max_to_keep, o.keep_checkpoint_every_n_hours, o.checkpoint_name, o.step_counter,
                          o.checkpoint_interval, o.init_fn}) {}
 
-CheckpointManager::CheckpointManager(Checkpoint checkpoint, const PathArg& directory, CheckpointManagerOptions options)
+CheckpointManager::CheckpointManager(Checkpoint checkpoint, const TextArg& directory, CheckpointManagerOptions options)
     : checkpoint_(std::move(checkpoint)), directory_(directory), options_(std::move(options)) {
   if (options_.max_to_keep && *options_.max_to_keep <= 0) {
     throw_invalid_argument(

@@ -11,7 +11,7 @@
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/base/list.h"
 #include "lockstep/base/mutex.h"
-#include "lockstep/base/path_arg.h"
+#include "lockstep/base/text_arg.h"
 #include "lockstep/train/checkpoint.h"
 
 namespace lockstep::train {
@@ -48,7 +48,7 @@ class CheckpointManager {
   // With workers, throws FailedPrecondition on all when one sees checkpoints in the folder and the chief does not.
   // Throws InvalidArgument for max_to_keep < 1 and for an interval without a step counter. Copies of the
   // checkpoint handle stay the same checkpoint.
-  CheckpointManager(Checkpoint checkpoint, const PathArg& directory, CheckpointManagerOptions options = {});
+  CheckpointManager(Checkpoint checkpoint, const TextArg& directory, CheckpointManagerOptions options = {});
   CheckpointManager(Checkpoint checkpoint, const CheckpointManagerKeywords& o);
 
   // Waits for asynchronous saves.

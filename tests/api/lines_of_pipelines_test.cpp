@@ -149,6 +149,20 @@ TEST(PipelineLines, ModelsWithoutCallHaveTheMetricsOfCompile) {
   EXPECT_EQ(history["squares"][0], 1);
 }
 
+TEST(PipelineLines, ValuesOfDictsAreLists) {
+  const keras::Structure features = {{"a", ls::constant({1.0, 2.0})}, {"b", ls::constant({3.0, 4.0})}};
+  EXPECT_EQ(numbers(tf::stack(features.values(), {.axis = 1})), (Numbers{1, 3, 2, 4}));
+  EXPECT_EQ(numbers(tf::concat(features.values(), {.axis = 0})), (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(numbers(layers::concatenate(features.values())), (Numbers{1, 2, 3, 4}));
+}
+
+TEST(PipelineLines, CallbacksTakeTheirFirstArgumentByPosition) {
+  EXPECT_EQ(keras::callbacks::EarlyStopping("loss", {.patience = 2})->class_name(), "EarlyStopping");
+  EXPECT_EQ(keras::callbacks::EarlyStopping({.monitor = "loss", .patience = 2})->class_name(), "EarlyStopping");
+  EXPECT_EQ(keras::callbacks::ReduceLROnPlateau("loss")->class_name(), "ReduceLROnPlateau");
+  EXPECT_EQ(keras::callbacks::TensorBoard(testing::TempDir() + "/logs")->class_name(), "TensorBoard");
+}
+
 template <typename Conv>
 class Doubled : public Conv {
  public:

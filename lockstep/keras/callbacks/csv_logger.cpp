@@ -137,7 +137,7 @@ class CsvWriter final : public Callback, public keras::ReadsTogether {
 
 }  // namespace
 
-keras::CallbackPtr CSVLogger(const PathArg& filename, CSVLoggerOptions options) {
+keras::CallbackPtr CSVLogger(const TextArg& filename, CSVLoggerOptions options) {
   return std::make_shared<CsvWriter>(filename, std::move(options));
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/base/field_names_only.h"
-#include "lockstep/base/path_arg.h"
+#include "lockstep/base/text_arg.h"
 #include "lockstep/keras/callbacks/callback.h"
 
 namespace lockstep::callbacks {
@@ -18,7 +18,7 @@ struct CSVLoggerOptions {
 // those of the first epoch; when it had no val_ values there is a val_ column for each, filled with NA
 // until there are. With append the header is left out when the file has content. Each row is on disk
 // when the epoch ends. Throws InvalidArgument for a separator that is not one character.
-keras::CallbackPtr CSVLogger(const PathArg& filename, CSVLoggerOptions options = {});
+keras::CallbackPtr CSVLogger(const TextArg& filename, CSVLoggerOptions options = {});
 struct CSVLoggerKeywords {
   FieldNamesOnly names_only = {};
   std::string filename = {};

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/list.h"
-#include "lockstep/base/path_arg.h"
+#include "lockstep/base/text_arg.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/predictions.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -242,16 +242,16 @@ class Model {
   void summary(const SummaryOptions& options = {}) const;
 
   // ---- saving; see saving/keras_saving.h for formats and errors ----
-  void save(const PathArg& path, bool overwrite = true) const;
-  void save(const PathArg& path, const OverwriteOptions& options) const { save(path, options.overwrite); }
+  void save(const TextArg& path, bool overwrite = true) const;
+  void save(const TextArg& path, const OverwriteOptions& options) const { save(path, options.overwrite); }
   void save(const SaveKeywords& o) const { save(o.filepath, o.overwrite); }
-  void save_weights(const PathArg& path, bool overwrite = true) const;
-  void save_weights(const PathArg& path, const OverwriteOptions& options) const {
+  void save_weights(const TextArg& path, bool overwrite = true) const;
+  void save_weights(const TextArg& path, const OverwriteOptions& options) const {
     save_weights(path, options.overwrite);
   }
   void save_weights(const SaveKeywords& o) const { save_weights(o.filepath, o.overwrite); }
-  void load_weights(const PathArg& path, bool skip_mismatch = false) const;
-  void load_weights(const PathArg& path, const LoadWeightsOptions& options) const {
+  void load_weights(const TextArg& path, bool skip_mismatch = false) const;
+  void load_weights(const TextArg& path, const LoadWeightsOptions& options) const {
     load_weights(path, options.skip_mismatch);
   }
   void load_weights(const LoadWeightsKeywords& o) const { load_weights(o.filepath, o.skip_mismatch); }
