@@ -149,6 +149,17 @@ TEST(PipelineLines, ModelsWithoutCallHaveTheMetricsOfCompile) {
   EXPECT_EQ(history["squares"][0], 1);
 }
 
+TEST(PipelineLines, WeightsOfABatchOfOneRowCountAsInKeras) {
+  keras::Sequential model(
+      {layers::Input({2}), layers::Dense(3, {.activation = "sigmoid", .kernel_initializer = "ones"})});
+  const Tensor x = tf::reshape(tf::sin(tf::range(10.f) * 0.3), {5, 2});
+  const Tensor y = tf::cast(tf::reshape(tf::cos(tf::range(15.f) * 0.7), {5, 3}) > 0.0, ls::float32);
+  model.compile("sgd", keras::losses::Dice({.reduction = "mean_with_sample_weight"}));
+  const keras::EvaluateOptions options = {
+      .batch_size = 4, .verbose = 0, .sample_weight = ls::constant({0.5, 1.0, 2.0, 0.25, 0.7})};
+  EXPECT_NEAR(double(model.evaluate(x, y, options)), 0.4403560757637024, 1e-6);
+}
+
 TEST(PipelineLines, ValuesOfDictsAreLists) {
   const keras::Structure features = {{"a", ls::constant({1.0, 2.0})}, {"b", ls::constant({3.0, 4.0})}};
   EXPECT_EQ(numbers(tf::stack(features.values(), {.axis = 1})), (Numbers{1, 3, 2, 4}));

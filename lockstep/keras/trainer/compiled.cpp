@@ -230,7 +230,12 @@ Tensor gather_output(const Tensor& rows, const WholeBatch& whole) {
 
 Compiled::Counted Compiled::counted_of(const Tensors& weights, std::size_t output, const Tensor& predicted) const {
   Counted counted{leaf_for(weights, output), predicted.mask()};
-  if (model_.keras_version() > 2) return counted;
+  if (model_.keras_version() > 2) {
+    // Keras's steps do not know how many rows there are, so weights of one row are not squeezed to a scalar.
+    if (counted.weight.defined() && counted.weight.rank() == 1 && counted.weight.dim(0) == 1)
+      counted.weight = ops::expand_dims(counted.weight, -1);
+    return counted;
+  }
   const auto expand = [](Tensor& values, int rank) {
     if (values.defined() && values.rank() > 0 && values.rank() == rank - 1) values = ops::expand_dims(values, -1);
   };
