@@ -32,7 +32,7 @@ struct SavedObject {
 // `_layer_checkpoint_dependencies`, which has each layer with variables twice. The numbers behind the names count both.
 enum class LayerAttribute { kLayers, kCheckpointDependencies };
 std::vector<SavedObject> saved_objects(keras::ModelImpl& model, LayerAttribute attribute = LayerAttribute::kLayers);
-// Those of the attributes of an object that is no layer.
+// The same for the attributes of an object that is not a layer, a FeatureSpace.
 std::vector<SavedObject> saved_objects(const std::vector<std::pair<std::string, keras::LayerTree>>& attributes);
 // The variables of an optimizer that files of Keras 3 hold. Keras builds an optimizer whose losses are scaled without
 // tracking its attributes, so that Nadam's product is not among them.

@@ -228,3 +228,38 @@ def test_logarithms_of_probabilities_beyond_0_and_1(loss, tmp_path):
     found = json.loads((tmp_path / "h.json").read_text())
     for key, values in wanted.items():
         np.testing.assert_allclose(found[key], values, 1e-5, err_msg=key)
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
+@pytest.mark.parametrize("legacy", [False, True])
+def test_a_scale_of_the_loss_that_does_not_change(legacy, tmp_path):
+    """LossScaleOptimizer(dynamic=False): gradients that are not finite are applied too."""
+    def written():
+        tf_keras.utils.set_random_seed(1)
+        L, module = tf_keras.layers, tf_keras.optimizers.legacy if legacy else tf_keras.optimizers
+        model = tf_keras.Sequential([tf_keras.Input((4,)), L.Dense(3, "tanh"), L.Dense(1)])
+        model.compile(tf_keras.mixed_precision.LossScaleOptimizer(module.Adam(0.01), dynamic=False, initial_scale=16.0), "mse")
+        model.save(tmp_path / "m.h5")
+        model.save(tmp_path / "m", save_format="tf")
+        rng = tool.generator("fixed scale")
+        x, y = rng.normal(0, 1, (12, 4)).astype("float32"), rng.normal(0, 1, (12, 1)).astype("float32")
+        y[8] = np.inf
+        tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+        tool.save_npz(tmp_path / "finite.npz", x=x[:8], y=y[:8])
+        model.fit(x[:8], y[:8], epochs=2, batch_size=4, shuffle=False, verbose=0)
+        weights = [np.asarray(w) for w in model.weights]
+        model.fit(x, y, epochs=1, batch_size=4, shuffle=False, verbose=0)
+        return weights, bool(np.isfinite(np.asarray(model.weights[0])).any())
+
+    def again():
+        config = tf_keras.models.load_model(tmp_path / "o.h5").optimizer.get_config()
+        return [config[key] for key in ("dynamic", "initial_scale", "dynamic_growth_steps")]
+
+    trained, finite = stored.original(written, tmp_path)
+    for name in ("m.h5", "m"):
+        tool.ok("fit", tmp_path / name, "--data", tmp_path / "finite.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "o.h5")
+        for ours, theirs in zip(stored.weights(tf_keras, tmp_path / "o.h5"), trained, strict=True):
+            tool.assert_close(ours, theirs, 1e-4, name)
+    assert stored.original(again, files=[tmp_path / "o.h5"]) == [False, 16.0, None]
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "o.h5")
+    assert bool(np.isfinite(stored.weights(tf_keras, tmp_path / "o.h5")[0]).any()) == finite

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/layer.h"
+#include "lockstep/keras/layers/tensor_ops_internal.h"
 #include "lockstep/keras/layers/weight_limit_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -26,13 +27,6 @@ thread_local const DirectCalls* t_direct = nullptr;
 thread_local LoadScope* t_load = nullptr;
 thread_local WeightLimit* t_weights = nullptr;
 std::atomic<std::uint64_t> g_changed_layers{0};
-
-// Of two floating dtypes, as NumPy promotes them.
-DType wider(DType a, DType b) {
-  if (a == b) return a;
-  if (dtype_size(a) == dtype_size(b)) return DType::kFloat32;
-  return dtype_size(a) > dtype_size(b) ? a : b;
-}
 
 }  // namespace
 
@@ -60,7 +54,7 @@ DirectCalls::DirectCalls(const Layer& layer, std::optional<DType> autocast, DTyp
   for (const Weight& weight : layer.own_weights()) {
     if (!weight.autocast || !is_floating(weight.variable->dtype())) continue;
     const DType read = autocast.value_or(weight.variable->dtype());
-    dtype_ = is_floating(dtype_) ? wider(dtype_, read) : read;
+    dtype_ = is_floating(dtype_) ? common_dtype(dtype_, read) : read;
   }
 }
 DirectCalls::~DirectCalls() { t_direct = previous_; }

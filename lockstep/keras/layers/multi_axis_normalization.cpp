@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/backend.h"
-#include "lockstep/keras/layers/normalization.h"
+#include "lockstep/keras/layers/batch_normalization_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -30,18 +30,7 @@ class MultiAxisNormalizationLayer : public ConfiguredLayer<MultiAxisNormalizatio
     v.dropped("synchronized", false);
     v.dropped("renorm", false);
     v("axis", o.axes);
-    v("momentum", o.momentum);
-    v("epsilon", o.epsilon);
-    v("center", o.center);
-    v("scale", o.scale);
-    v("beta_initializer", o.beta_initializer);
-    v("gamma_initializer", o.gamma_initializer);
-    v("moving_mean_initializer", o.moving_mean_initializer);
-    v("moving_variance_initializer", o.moving_variance_initializer);
-    v("beta_regularizer", o.beta_regularizer);
-    v("gamma_regularizer", o.gamma_regularizer);
-    v("beta_constraint", o.beta_constraint);
-    v("gamma_constraint", o.gamma_constraint);
+    batch_normalization_fields(v, o);
   }
   explicit MultiAxisNormalizationLayer(MultiAxisOptions options) : ConfiguredLayer(std::move(options)) {}
 
@@ -68,33 +57,14 @@ class MultiAxisNormalizationLayer : public ConfiguredLayer<MultiAxisNormalizatio
       axes.push_back(at);
     }
     options_.axes = std::move(axes);
-    const auto add = [&](const char* weight, const initializers::InitializerArg& initializer, bool trainable,
-                         regularizers::RegularizerPtr regularizer = nullptr,
-                         constraints::ConstraintPtr constraint = nullptr) {
-      return add_weight(
-          {.shape = shape,
-           .initializer = initializer.object(),
-           .trainable = trainable,
-           .autocast = false,
-           .regularizer = std::move(regularizer),
-           .constraint = std::move(constraint),
-           .aggregation = trainable ? distribute::VariableAggregation::kNone : distribute::VariableAggregation::kMean,
-           .name = weight});
-    };
-    if (options_.scale)
-      gamma_ = add("gamma", options_.gamma_initializer, true, options_.gamma_regularizer.object(),
-                   options_.gamma_constraint.object());
-    if (options_.center)
-      beta_ = add("beta", options_.beta_initializer, true, options_.beta_regularizer.object(),
-                  options_.beta_constraint.object());
-    moving_mean_ = add("moving_mean", options_.moving_mean_initializer, false);
-    moving_variance_ = add("moving_variance", options_.moving_variance_initializer, false);
+    weights_ = add_batch_normalization_weights(options_, shape,
+                                               [&](WeightOptions weight) { return add_weight(std::move(weight)); });
   }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
-    const DType dtype = inputs.leaf().dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    const DType dtype = wide(inputs.leaf().dtype());
     const Tensor x = ops::cast(inputs.leaf(), dtype);
-    Tensor mean = ops::cast(moving_mean_->read(), dtype), variance = ops::cast(moving_variance_->read(), dtype);
+    Tensor mean = read_as(weights_.moving_mean, dtype), variance = read_as(weights_.moving_variance, dtype);
     if (context.training && trainable()) {
       ops::Ints others;
       for (int i = 0; i < x.rank(); ++i) {
@@ -107,15 +77,15 @@ class MultiAxisNormalizationLayer : public ConfiguredLayer<MultiAxisNormalizatio
       const Tensor total = mask.defined() ? count + backend::epsilon() : count;
       const Tensor found = sum(x * weight) / total;
       const Tensor spread = sum(ops::square(x - found) * weight) / total;
-      update(moving_mean_, mean, found);
-      update(moving_variance_, variance, spread);
+      assign_as(weights_.moving_mean, moving_average(mean, found, options_.momentum));
+      assign_as(weights_.moving_variance, moving_average(variance, spread, options_.momentum));
       mean = found;
       variance = spread;
     }
     Tensor factor = ops::rsqrt(variance + options_.epsilon.value);
-    if (gamma_) factor = factor * ops::cast(gamma_->read(), dtype);
+    if (weights_.gamma) factor = factor * read_as(weights_.gamma, dtype);
     Tensor shift = ops::neg(mean * factor);
-    if (beta_) shift = shift + ops::cast(beta_->read(), dtype);
+    if (weights_.beta) shift = shift + read_as(weights_.beta, dtype);
     return ops::cast(x * factor + shift, compute_dtype());
   }
 
@@ -123,13 +93,8 @@ class MultiAxisNormalizationLayer : public ConfiguredLayer<MultiAxisNormalizatio
   bool kept(std::int64_t axis) const {
     return std::find(options_.axes.begin(), options_.axes.end(), axis) != options_.axes.end();
   }
-  void update(const VariablePtr& moving, const Tensor& old, const Tensor& batch) const {
-    const double momentum = options_.momentum;
-    const Tensor value = old * momentum + batch * (1.0 - momentum);
-    moving->assign(ops::cast(ops::stop_gradient(value), moving->dtype()));
-  }
 
-  VariablePtr gamma_, beta_, moving_mean_, moving_variance_;
+  BatchNormalizationWeights weights_;
 };
 
 }  // namespace

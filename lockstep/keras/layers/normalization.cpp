@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/keras/backend.h"
+#include "lockstep/keras/layers/batch_normalization_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/following_internal.h"
@@ -18,9 +19,6 @@ namespace lockstep::keras {
 namespace {
 
 using namespace layers;
-
-// 16-bit floats are normalized in float32.
-DType wide(DType dtype) { return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
 // Keras's functions give the dtype of their input, which rounds where that is an integer.
 Tensor cast_back(const Tensor& y, DType given, DType layer) { return ops::cast(ops::cast(y, given), layer); }
@@ -46,9 +44,6 @@ ops::Ints broadcast_shape(const Tensor& x, const std::vector<int>& axes) {
 bool is_last_axis(const std::vector<std::int64_t>& axes, const Tensor& x) {
   return axes.size() == 1 && (axes[0] == -1 || axes[0] == x.rank() - 1);
 }
-Tensor read_as(const VariablePtr& variable, DType dtype) {
-  return variable ? ops::cast(variable->read(), dtype) : Tensor();
-}
 
 class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, BatchNormalizationOptions>,
                                 public OldRules {
@@ -61,18 +56,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     v.dropped("virtual_batch_size", -1);
     v.dropped("mode", 0);
     v("axis", OneAxis{o.axis});
-    v("momentum", o.momentum);
-    v("epsilon", o.epsilon);
-    v("center", o.center);
-    v("scale", o.scale);
-    v("beta_initializer", o.beta_initializer);
-    v("gamma_initializer", o.gamma_initializer);
-    v("moving_mean_initializer", o.moving_mean_initializer);
-    v("moving_variance_initializer", o.moving_variance_initializer);
-    v("beta_regularizer", o.beta_regularizer);
-    v("gamma_regularizer", o.gamma_regularizer);
-    v("beta_constraint", o.beta_constraint);
-    v("gamma_constraint", o.gamma_constraint);
+    batch_normalization_fields(v, o);
     v("synchronized", o.synchronized);
     v("renorm", o.renorm);
     v("renorm_clipping", o.renorm_clipping);
@@ -90,35 +74,16 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
   std::vector<std::string> call_parameters() const override { return {"inputs", "training", "mask"}; }
   std::vector<InputSpec> input_spec() const override {
-    if (!moving_mean_) return {};
-    return {InputSpec{.ndim = rank_, .axes = {{static_cast<int>(options_.axis), moving_mean_->shape()[0]}}}};
+    if (!weights_.moving_mean) return {};
+    return {InputSpec{.ndim = rank_, .axes = {{static_cast<int>(options_.axis), weights_.moving_mean->shape()[0]}}}};
   }
 
   void build(const Nested<Shape>& shapes) override {
     const Shape& shape = shapes.leaf();
     rank_ = shape.rank();
     const Shape channels = {shape[checked_axis(options_.axis, shape, fmt::format("BatchNormalization '{}'", name()))]};
-    const auto add = [&](const char* weight, const initializers::InitializerArg& initializer, bool trainable,
-                         regularizers::RegularizerPtr regularizer = nullptr,
-                         constraints::ConstraintPtr constraint = nullptr) {
-      return add_weight(
-          {.shape = channels,
-           .initializer = initializer.object(),
-           .trainable = trainable,
-           .autocast = false,
-           .regularizer = std::move(regularizer),
-           .constraint = std::move(constraint),
-           .aggregation = trainable ? distribute::VariableAggregation::kNone : distribute::VariableAggregation::kMean,
-           .name = weight});
-    };
-    if (options_.scale)
-      gamma_ = add("gamma", options_.gamma_initializer, true, options_.gamma_regularizer.object(),
-                   options_.gamma_constraint.object());
-    if (options_.center)
-      beta_ = add("beta", options_.beta_initializer, true, options_.beta_regularizer.object(),
-                  options_.beta_constraint.object());
-    moving_mean_ = add("moving_mean", options_.moving_mean_initializer, false);
-    moving_variance_ = add("moving_variance", options_.moving_variance_initializer, false);
+    const auto add = [&](WeightOptions weight) { return add_weight(std::move(weight)); };
+    weights_ = add_batch_normalization_weights(options_, channels, add);
     if (!options_.renorm) return;
     // As Keras does, from copies of the initializers, so that random ones without a seed draw other values.
     const auto copy = [](const initializers::InitializerArg& initializer) {
@@ -130,17 +95,17 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
             return ops::sqrt(variance(shape, dtype));
           });
     };
-    moving_stddev_ = add("moving_stddev", stddev(), false);
-    renorm_mean_ = add("renorm_mean", copy(options_.moving_mean_initializer), false);
-    renorm_stddev_ = add("renorm_stddev", stddev(), false);
+    moving_stddev_ = add(moving_weight("moving_stddev", channels, stddev()));
+    renorm_mean_ = add(moving_weight("renorm_mean", channels, copy(options_.moving_mean_initializer)));
+    renorm_stddev_ = add(moving_weight("renorm_stddev", channels, stddev()));
   }
 
   std::optional<ops::FixedNorm> fixed() const {
-    if (!moving_mean_ || (options_.axis != -1 && options_.axis != rank_ - 1)) return std::nullopt;
-    if (compute_dtype() != DType::kFloat32 || moving_mean_->dtype() != DType::kFloat32) return std::nullopt;
+    if (!weights_.moving_mean || (options_.axis != -1 && options_.axis != rank_ - 1)) return std::nullopt;
+    if (compute_dtype() != DType::kFloat32 || weights_.moving_mean->dtype() != DType::kFloat32) return std::nullopt;
     const auto read = [](const VariablePtr& variable) { return variable ? variable->read() : Tensor(); };
-    return ops::FixedNorm{read(gamma_), read(beta_), read(moving_mean_), read(moving_variance_),
-                          options_.epsilon.value};
+    return ops::FixedNorm{read(weights_.gamma), read(weights_.beta), read(weights_.moving_mean),
+                          read(weights_.moving_variance), options_.epsilon.value};
   }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
@@ -149,15 +114,15 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     const Tensor x = ops::cast(given, dtype);
     const auto read = [&](const VariablePtr& variable) { return read_as(variable, dtype); };
     const bool last_axis = options_.axis == -1 || options_.axis == rank_ - 1;
-    Tensor mean = read(moving_mean_), variance = read(moving_variance_);
-    Tensor gamma = read(gamma_), beta = read(beta_);
+    Tensor mean = read(weights_.moving_mean), variance = read(weights_.moving_variance);
+    Tensor gamma = read(weights_.gamma), beta = read(weights_.beta);
     if (context.training && trainable()) {
       const bool fused_statistics = computes_fused_statistics();
       const Tensor mask = context.mask.is_leaf() && !fused_statistics ? context.mask.leaf() : Tensor();
       if (last_axis && !mask.defined() && !options_.renorm && !synchronizing_replica(x)) {
         if (auto fused = ops::try_batch_norm(x, gamma, beta, options_.epsilon.value)) {
-          update(moving_mean_, mean, fused->mean);
-          update(moving_variance_, variance, unbiased(fused->variance, x, fused_statistics));
+          update(weights_.moving_mean, mean, fused->mean);
+          update(weights_.moving_variance, variance, unbiased(fused->variance, x, fused_statistics));
           return ops::cast(fused->y, compute_dtype());
         }
       }
@@ -165,8 +130,8 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
       if (options_.renorm) {
         renormalize(batch, gamma, beta);
       } else {
-        update(moving_mean_, mean, batch.mean);
-        update(moving_variance_, variance, unbiased(batch.variance, x, fused_statistics));
+        update(weights_.moving_mean, mean, batch.mean);
+        update(weights_.moving_variance, variance, unbiased(batch.variance, x, fused_statistics));
       }
       mean = batch.mean;
       variance = batch.variance;
@@ -242,13 +207,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   }
 
   void update(const VariablePtr& moving, const Tensor& old, const Tensor& batch) const {
-    assign(moving, mixed(old, batch, options_.momentum));
-  }
-  static Tensor mixed(const Tensor& old, const Tensor& batch, double momentum) {
-    return ops::stop_gradient(old * momentum + batch * (1.0 - momentum));
-  }
-  static void assign(const VariablePtr& variable, const Tensor& value) {
-    variable->assign(ops::cast(value, variable->dtype()));
+    assign_as(moving, moving_average(old, batch, options_.momentum));
   }
 
   void read_clipping() {
@@ -293,17 +252,17 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     beta = beta.defined() ? offset + beta : offset;
 
     const double momentum = options_.renorm_momentum;
-    assign(renorm_mean_, mixed(renorm_mean, batch.mean, momentum));
-    assign(renorm_stddev_, mixed(renorm_stddev, stddev, momentum));
-    update(moving_mean_, read_as(moving_mean_, dtype), batch.mean);
-    const Tensor moving_stddev = mixed(read_as(moving_stddev_, dtype), stddev, options_.momentum);
-    assign(moving_stddev_, moving_stddev);
-    assign(moving_variance_, ops::relu(ops::square(moving_stddev) - epsilon));
+    assign_as(renorm_mean_, moving_average(renorm_mean, batch.mean, momentum));
+    assign_as(renorm_stddev_, moving_average(renorm_stddev, stddev, momentum));
+    update(weights_.moving_mean, read_as(weights_.moving_mean, dtype), batch.mean);
+    const Tensor moving_stddev = moving_average(read_as(moving_stddev_, dtype), stddev, options_.momentum);
+    assign_as(moving_stddev_, moving_stddev);
+    assign_as(weights_.moving_variance, ops::relu(ops::square(moving_stddev) - epsilon));
   }
 
   int rank_ = 0;
   bool fused_statistics_ = false;
-  VariablePtr gamma_, beta_, moving_mean_, moving_variance_;
+  BatchNormalizationWeights weights_;
   VariablePtr moving_stddev_, renorm_mean_, renorm_stddev_;  // with renorm
   std::optional<double> rmax_, rmin_, dmax_;                 // of renorm_clipping
 };

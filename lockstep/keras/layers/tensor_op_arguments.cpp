@@ -6,6 +6,39 @@
 #include "lockstep/keras/fields_internal.h"
 #include "lockstep/keras/layers/tensor_op_rows_internal.h"
 
+namespace lockstep::keras {
+namespace {
+
+int rank_of_dtype(DType dtype) {
+  static const DType kOrder[] = {DType::kBool,     DType::kUInt8,   DType::kInt8,   DType::kUInt16, DType::kInt16,
+                                 DType::kUInt32,   DType::kInt32,   DType::kUInt64, DType::kInt64,  DType::kFloat16,
+                                 DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+  for (int i = 0; i < 13; ++i) {
+    if (kOrder[i] == dtype) return i;
+  }
+  return 99;
+}
+
+}  // namespace
+
+DType common_dtype(DType a, DType b) {
+  using tensor_ops::is_unsigned;
+  if (rank_of_dtype(a) < rank_of_dtype(b)) std::swap(a, b);
+  if (a == DType::kBFloat16 && b == DType::kFloat16) return DType::kFloat32;
+  if (!is_integer(a) || !is_integer(b) || is_unsigned(a) == is_unsigned(b)) return a;
+  const auto bits = [](DType dtype) { return dtype_size(dtype); };
+  const DType with_sign = is_unsigned(a) ? b : a, without = is_unsigned(a) ? a : b;
+  if (bits(with_sign) > bits(without)) return with_sign;
+  switch (without) {
+    case DType::kUInt8: return DType::kInt16;
+    case DType::kUInt16: return DType::kInt32;
+    case DType::kUInt32: return DType::kInt64;
+    default: return DType::kFloat32;
+  }
+}
+
+}  // namespace lockstep::keras
+
 namespace lockstep::keras::tensor_ops {
 
 void bad(std::string_view what) { throw_invalid_argument(fmt::format("keras.ops: {}", what)); }
@@ -45,32 +78,6 @@ Tensor number_tensor(const Json& value, DType other) {
   }
   if (other == DType::kBool && !value.is_number_float()) dtype = DType::kInt32;
   return Tensor::scalar(value.get<double>(), dtype);
-}
-
-int rank_of_dtype(DType dtype) {
-  static const DType kOrder[] = {DType::kBool,     DType::kUInt8,   DType::kInt8,   DType::kUInt16, DType::kInt16,
-                                 DType::kUInt32,   DType::kInt32,   DType::kUInt64, DType::kInt64,  DType::kFloat16,
-                                 DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-  for (int i = 0; i < 13; ++i) {
-    if (kOrder[i] == dtype) return i;
-  }
-  return 99;
-}
-
-// Keras's result_type: no dtype loses values where an integer, or float32, can hold both.
-DType common_dtype(DType a, DType b) {
-  if (rank_of_dtype(a) < rank_of_dtype(b)) std::swap(a, b);
-  if (a == DType::kBFloat16 && b == DType::kFloat16) return DType::kFloat32;
-  if (!is_integer(a) || !is_integer(b) || is_unsigned(a) == is_unsigned(b)) return a;
-  const auto bits = [](DType dtype) { return dtype_size(dtype); };
-  const DType with_sign = is_unsigned(a) ? b : a, without = is_unsigned(a) ? a : b;
-  if (bits(with_sign) > bits(without)) return with_sign;
-  switch (without) {
-    case DType::kUInt8: return DType::kInt16;
-    case DType::kUInt16: return DType::kInt32;
-    case DType::kUInt32: return DType::kInt64;
-    default: return DType::kFloat32;
-  }
 }
 
 // A tensor, a number, or nested lists of them.
@@ -272,7 +279,7 @@ Tensors in_common_dtype(Tensors tensors) {
   DType common = tensors.empty() ? DType::kInvalid : tensors[0].dtype();
   for (const Tensor& x : tensors) {
     if (x.dtype() == DType::kString) return tensors;
-    common = tensor_ops::common_dtype(common, x.dtype());
+    common = common_dtype(common, x.dtype());
   }
   for (Tensor& x : tensors) {
     if (x.dtype() == common) continue;

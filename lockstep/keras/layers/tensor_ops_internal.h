@@ -56,6 +56,8 @@ class TableOp : public Operation {
   ops::Attrs attrs_;
 };
 
+// Keras's result_type: no dtype loses values where an integer, or float32, can hold both.
+DType common_dtype(DType a, DType b);
 // The tensors in the dtype to which keras.ops brings operands of different dtypes; with their masks.
 Tensors in_common_dtype(Tensors tensors);
 
