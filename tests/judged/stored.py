@@ -145,11 +145,17 @@ def content(path):
 
 
 def fresh():
-    """Names and seeds do not depend on what was computed before."""
+    """Names and seeds do not depend on what was computed before, in this process or another one."""
     random.seed(f"{tool.SEED}/original")
-    for name in ("keras", "tf_keras"):
-        if name in sys.modules:
-            sys.modules[name].backend.reset_uids() if name == "tf_keras" else sys.modules[name].utils.clear_session(free_memory=False)
+    np.random.seed(tool.SEED % 2**32)
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.clear_session(free_memory=False)
+    if "tf_keras" in sys.modules:
+        backend = sys.modules["tf_keras.src.backend"]
+        backend.reset_uids()
+        vars(backend._SEED_GENERATOR).pop("generator", None)  # of a test's set_random_seed(): without one, seeds come from random
+    if "tensorflow" in sys.modules:
+        sys.modules["tensorflow"].random.set_seed(tool.SEED)
 
 
 def original(compute, folder=None, files=(), rtol=1e-4):
