@@ -336,10 +336,27 @@ class PaddedBatchNode : public GroupNode {
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::vector<Element> elements = sample_elements(copies);
     if (elements.empty()) return std::nullopt;
-    return stack_padded(elements, padding_);
+    const Element one = stack_padded(elements, padding_);
+    return copies == 1 ? one : stack_padded(elements, longer(one, copies - 1));
   }
 
  private:
+  // Pads what has no fixed extent by some more places than `batch` has: samples differ in what batches differ in.
+  Padding longer(const Element& batch, std::int64_t places) const {
+    Padding padding = padding_;
+    padding.shapes.clear();
+    for (const Tensor& leaf : batch.flatten()) {
+      std::vector<std::int64_t> dims(leaf.shape().dims().begin() + 1, leaf.shape().dims().end());
+      const std::size_t component = padding.shapes.size();
+      for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+        const bool fixed = component < padding_.shapes.size() && padding_.shapes[component].dims().at(axis) >= 0;
+        if (!fixed) dims[axis] += places;
+      }
+      padding.shapes.emplace_back(dims);
+    }
+    return padding;
+  }
+
   Padding padding_;
 };
 

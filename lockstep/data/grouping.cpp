@@ -61,11 +61,14 @@ class ScanIterator : public ReplayedIterator {
     out = Item(std::move(output));
     return true;
   }
-  void reset() override { state_ = initial_state_; }
+  void reset() override {
+    state_ = initial_state_;
+    fn_.reset();
+  }
 
  private:
   Element initial_state_, state_;
-  ScanFunction fn_;
+  IteratorFunction<ScanFunction> fn_;
 };
 
 class ScanNode : public DatasetNode {
@@ -84,7 +87,7 @@ class ScanNode : public DatasetNode {
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::optional<Element> element = input()->sample(copies);
     if (!element) return std::nullopt;
-    return fn_(initial_state_, *element).second;
+    return IteratorFunction<ScanFunction>::sample(fn_, initial_state_, *element).second;
   }
 
  private:

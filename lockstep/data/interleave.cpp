@@ -50,8 +50,13 @@ class InterleaveIterator : public NodeIterator {
                        {"nodes", save_nodes(*slot.dataset.node())},
                        {"iterator", slot.iterator->save()}});
     }
-    return {{"start", start_},     {"input", input_->save()}, {"consumed", consumed_},    {"ended", ended_},
-            {"current", current_}, {"block", block_},         {"slots", std::move(slots)}};
+    return fn_.save({{"start", start_},
+                     {"input", input_->save()},
+                     {"consumed", consumed_},
+                     {"ended", ended_},
+                     {"current", current_},
+                     {"block", block_},
+                     {"slots", std::move(slots)}});
   }
 
   void restore(const Json& state) override {
@@ -78,6 +83,7 @@ class InterleaveIterator : public NodeIterator {
       restore_nodes(*slot.dataset.node(), state_at(from, "nodes"));
     }
     input_->restore(state_at(state, "input"));
+    fn_.restore(state);  // after the datasets of the slots are made again
   }
 
  private:
@@ -96,7 +102,7 @@ class InterleaveIterator : public NodeIterator {
     current_ = (current_ + 1) % slots_.size();
   }
 
-  FlatMapFunction fn_;
+  IteratorFunction<FlatMapFunction> fn_;
   std::unique_ptr<NodeIterator> input_;
   Json start_;
   std::vector<Slot> slots_;
@@ -128,17 +134,17 @@ class InterleaveNode : public DatasetNode {
   }
   bool reads_files() const override {
     const std::optional<Element> element = input()->sample(1);
-    return element && any_reads_files(*fn_(*element).node());
+    return element && any_reads_files(*IteratorFunction<FlatMapFunction>::sample(fn_, *element).node());
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   ElementSpec element_spec() const override {
     const std::optional<Element> element = input()->sample(1);
-    return element ? fn_(*element).element_spec() : ElementSpec();
+    return element ? IteratorFunction<FlatMapFunction>::sample(fn_, *element).element_spec() : ElementSpec();
   }
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::optional<Element> element = input()->sample(copies);
     if (!element) return std::nullopt;
-    return fn_(*element).node()->sample(copies);
+    return IteratorFunction<FlatMapFunction>::sample(fn_, *element).node()->sample(copies);
   }
 
  private:

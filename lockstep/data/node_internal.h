@@ -12,6 +12,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/row_store_internal.h"
+#include "lockstep/ops/function_draws_internal.h"
 
 namespace lockstep::data {
 
@@ -103,6 +104,39 @@ std::optional<std::int64_t> known(std::int64_t cardinality);
 ElementSpec spec_of(const Element& element);
 // Shapes with the dimensions unknown in which a and b differ.
 ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b);
+
+// The function of an iterator: its random operations have states of their own, which begin anew with each iterator.
+template <typename Function>
+class IteratorFunction {
+ public:
+  explicit IteratorFunction(Function fn) : fn_(std::move(fn)) {}
+  template <typename... Arguments>
+  auto operator()(const Arguments&... arguments) {
+    const ops::FunctionDraws::Call call(draws_);
+    auto result = fn_(arguments...);
+    called_ = true;
+    return result;
+  }
+  // Whether a call that is left out could change what later ones return.
+  bool may_draw() const { return !called_ || !draws_.empty(); }
+  void reset() { draws_.restore(Json::array()); }
+  Json save(Json state) const {
+    if (!draws_.empty()) state["draws"] = draws_.save();
+    return state;
+  }
+  void restore(const Json& state) { draws_.restore(state.value("draws", Json::array())); }
+  // Of an element that is not an iterator's.
+  template <typename... Arguments>
+  static auto sample(const Function& fn, const Arguments&... arguments) {
+    IteratorFunction once(fn);
+    return once(arguments...);
+  }
+
+ private:
+  Function fn_;
+  ops::FunctionDraws draws_;
+  bool called_ = false;
+};
 
 // A node that passes on its input's elements unchanged.
 class PassingNode : public DatasetNode {

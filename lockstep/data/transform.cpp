@@ -15,13 +15,23 @@ class MapIterator : public NodeIterator {
     out = Item(fn_(item.element()));
     return true;
   }
-  std::int64_t advance(std::int64_t n) override { return input_->advance(n); }
-  Json save() const override { return {{"input", input_->save()}}; }
-  void restore(const Json& state) override { input_->restore(state_at(state, "input")); }
+  // Of a function that draws random numbers, elements that are left out count.
+  std::int64_t advance(std::int64_t n) override {
+    std::int64_t moved = 0;
+    for (Item item; moved < n && fn_.may_draw(); ++moved) {
+      if (!next(item)) return moved;
+    }
+    return moved + input_->advance(n - moved);
+  }
+  Json save() const override { return fn_.save({{"input", input_->save()}}); }
+  void restore(const Json& state) override {
+    fn_.restore(state);
+    input_->restore(state_at(state, "input"));
+  }
 
  private:
   std::unique_ptr<NodeIterator> input_;
-  MapFunction fn_;
+  IteratorFunction<MapFunction> fn_;
 };
 
 class MapNode : public DatasetNode {
@@ -42,7 +52,7 @@ class MapNode : public DatasetNode {
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::optional<Element> element = input()->sample(copies);
     if (!element) return std::nullopt;
-    return fn_(*element);
+    return IteratorFunction<MapFunction>::sample(fn_, *element);
   }
 
  private:
@@ -60,12 +70,15 @@ class FilterIterator : public NodeIterator {
     }
     return false;
   }
-  Json save() const override { return {{"input", input_->save()}}; }
-  void restore(const Json& state) override { input_->restore(state_at(state, "input")); }
+  Json save() const override { return keep_.save({{"input", input_->save()}}); }
+  void restore(const Json& state) override {
+    keep_.restore(state);
+    input_->restore(state_at(state, "input"));
+  }
 
  private:
   std::unique_ptr<NodeIterator> input_;
-  FilterFunction keep_;
+  IteratorFunction<FilterFunction> keep_;
 };
 
 class TakeWhileIterator : public NodeIterator {
@@ -77,15 +90,16 @@ class TakeWhileIterator : public NodeIterator {
     ended_ = !input_->next(out) || !predicate_(out.element());
     return !ended_;
   }
-  Json save() const override { return {{"ended", ended_}, {"input", input_->save()}}; }
+  Json save() const override { return predicate_.save({{"ended", ended_}, {"input", input_->save()}}); }
   void restore(const Json& state) override {
+    predicate_.restore(state);
     ended_ = state_at(state, "ended") == Json(true);
     input_->restore(state_at(state, "input"));
   }
 
  private:
   std::unique_ptr<NodeIterator> input_;
-  FilterFunction predicate_;
+  IteratorFunction<FilterFunction> predicate_;
   bool ended_ = false;
 };
 

@@ -18,6 +18,7 @@
 #include "lockstep/distribute/replica_group_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/ops/shared_memory_limit_internal.h"
 #include "lockstep/ops/slices_internal.h"
@@ -195,7 +196,11 @@ void Strategy::run_alone(const std::function<void()>& fn) {
 
 void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(n));
+  ops::FunctionDraws* const draws = ops::FunctionDraws::current();
   const auto replica = [&](int local) {
+    const ops::ReplicaDraws own_draws(first + local);
+    std::optional<ops::FunctionDraws::Call> call;
+    if (draws && !ops::FunctionDraws::active()) call.emplace(*draws);
     ReplicaContext context(run, first + local, local);
     const ScopedReplicaContext scoped(&context);
     Strategy* const previous = std::exchange(t_strategy, this);

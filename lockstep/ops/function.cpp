@@ -6,6 +6,16 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/function_draws_internal.h"
+
+namespace lockstep::internal {
+
+std::shared_ptr<ops::FunctionDraws> make_function_draws() { return std::make_shared<ops::FunctionDraws>(); }
+std::shared_ptr<void> enter_function(const std::shared_ptr<ops::FunctionDraws>& draws) {
+  return std::make_shared<ops::FunctionDraws::Call>(*draws);
+}
+
+}  // namespace lockstep::internal
 
 namespace lockstep {
 namespace {

@@ -17,12 +17,69 @@
 
 namespace lockstep {
 
-// tf.function: the function itself, as its calls are compiled already. Where it is saved it is traced, see
-// saved_model::save() and saved_model::ExportArchive.
+namespace ops {
+class FunctionDraws;
+}
+namespace internal {
+
+// While what enter_function() returns lives, stateful random operations of this thread are those of the function.
+std::shared_ptr<ops::FunctionDraws> make_function_draws();
+std::shared_ptr<void> enter_function(const std::shared_ptr<ops::FunctionDraws>& draws);
+
+// R(A...) of a function or of a class with one operator(); void of other classes.
 template <typename Fn>
-Fn function(Fn fn) {
+struct SignatureOf : std::type_identity<void> {};
+template <typename R, typename... A>
+struct SignatureOf<R (*)(A...)> : std::type_identity<R(A...)> {};
+template <typename C, typename R, typename... A>
+struct SignatureOf<R (C::*)(A...)> : std::type_identity<R(A...)> {};
+template <typename C, typename R, typename... A>
+struct SignatureOf<R (C::*)(A...) const> : std::type_identity<R(A...)> {};
+template <typename Fn>
+requires requires { &Fn::operator(); }
+struct SignatureOf<Fn> : SignatureOf<decltype(&Fn::operator())> {};
+
+}  // namespace internal
+
+// What function() returns: calls are those of the function. Copies share its state.
+template <typename Fn, typename Signature = typename internal::SignatureOf<Fn>::type>
+class TensorFlowFunction;
+template <typename Fn, typename R, typename... A>
+class TensorFlowFunction<Fn, R(A...)> {
+ public:
+  explicit TensorFlowFunction(Fn fn) : fn_(std::move(fn)), draws_(internal::make_function_draws()) {}
+  R operator()(A... arguments) const {
+    const auto call = internal::enter_function(draws_);
+    return fn_(std::forward<A>(arguments)...);
+  }
+
+ private:
+  mutable Fn fn_;
+  std::shared_ptr<ops::FunctionDraws> draws_;
+};
+template <typename Fn>
+class TensorFlowFunction<Fn, void> {
+ public:
+  explicit TensorFlowFunction(Fn fn) : fn_(std::move(fn)), draws_(internal::make_function_draws()) {}
+  template <typename... A>
+  requires std::is_invocable_v<Fn&, A...>
+  decltype(auto) operator()(A&&... arguments) const {
+    const auto call = internal::enter_function(draws_);
+    return fn_(std::forward<A>(arguments)...);
+  }
+
+ private:
+  mutable Fn fn_;
+  std::shared_ptr<ops::FunctionDraws> draws_;
+};
+
+// tf.function. Its calls are compiled already: they run at once, and stateful random operations in them have states of
+// their own, which begin at their seeds, as the nodes of TensorFlow's graph have. Where the function is saved it is
+// traced, see saved_model::save() and saved_model::ExportArchive.
+template <typename Fn>
+TensorFlowFunction<Fn> function(Fn fn) {
   require_function(fn, "function");
-  return fn;
+  return TensorFlowFunction<Fn>(std::move(fn));
 }
 struct FunctionKeywords {
   FieldNamesOnly names_only = {};
@@ -54,9 +111,8 @@ class CheckedFunction {
   FunctionKeywords keywords_;
 };
 template <typename Fn>
-CheckedFunction<Fn> function(Fn fn, FunctionKeywords keywords) {
-  require_function(fn, "function");
-  return {std::move(fn), std::move(keywords)};
+CheckedFunction<TensorFlowFunction<Fn>> function(Fn fn, FunctionKeywords keywords) {
+  return {function(std::move(fn)), std::move(keywords)};
 }
 
 // The type of a member that holds a function of tensors or structures, of no argument to six. Copies are the same

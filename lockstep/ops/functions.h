@@ -42,10 +42,13 @@ class IntOrInts : public Ints {
  private:
   bool is_one_ = false;
 };
+// What is or becomes one tensor; ragged tensors have functions of their own.
+template <typename X>
+concept OneTensor = std::convertible_to<X, Tensor> && !requires(const X& x) { x.ragged_rank(); };
 // A reduction by keywords, and by position. The latter is a template, because GCC would take {.axis = 1} for a list.
 #define LOCKSTEP_REDUCE(function)                                                       \
   Tensor function(const Tensor& x, const AxisKeywords& keywords);                       \
-  template <std::convertible_to<Tensor> X = Tensor>                                     \
+  template <OneTensor X = Tensor>                                                       \
   Tensor function(const X& x, const Axes& axes = std::nullopt, bool keepdims = false) { \
     return function(static_cast<Tensor>(x), AxisKeywords{{}, axes, keepdims});          \
   }

@@ -16,6 +16,7 @@
 #include "lockstep/ops/operators.h"
 #include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/ops/string_functions.h"
+#include "lockstep/ops/tensor_functions.h"
 
 namespace lockstep {
 
@@ -151,6 +152,19 @@ template <int = 0>
 RaggedTensor concat(const RaggedList& values, const OneAxisKeywords& keywords) {
   return concat_ragged(values, keywords.axis);
 }
+// The number of all values.
+template <Ragged R>
+Tensor size(const R& ragged, DTypeLike out_type = DType::kInt32) {
+  return size(ragged.flat_values(), out_type);
+}
+template <Ragged R>
+RaggedResult<R> one_hot(const R& indices, std::int64_t depth, DTypeLike dtype = DType::kFloat32) {
+  return ragged_values(indices, [&](const Tensor& values) { return one_hot(values, depth, DType(dtype)); });
+}
+template <Ragged R>
+RaggedResult<R> one_hot(const R& indices, std::int64_t depth, const OneHotKeywords& keywords) {
+  return ragged_values(indices, [&](const Tensor& values) { return one_hot(values, depth, keywords); });
+}
 // How often each axis is repeated.
 RaggedTensor tile_ragged(const RaggedTensor& ragged, const Ints& multiples);
 template <std::same_as<RaggedTensor> R>
@@ -235,6 +249,25 @@ RaggedResult<R> regex_full_match(const R& x, std::string_view pattern) {
 template <Ragged R>
 RaggedResult<R> to_hash_bucket_fast(const R& x, std::int64_t num_buckets) {
   return ragged_values(x, [&](const Tensor& values) { return to_hash_bucket_fast(values, num_buckets); });
+}
+template <Ragged R>
+RaggedRow reduce_join(const R& x, const ReduceJoinKeywords& keywords) {
+  const ops::Axes axes = keywords.axis ? ops::Axes(*keywords.axis) : ops::Axes(std::nullopt);
+  return ops::reduce_ragged(x, "Join" + std::string(keywords.separator), axes);
+}
+template <Ragged R>
+RaggedRow reduce_join(const R& x, int axis) {
+  return reduce_join(x, ReduceJoinKeywords{.axis = axis});
+}
+// Of the texts of each innermost row.
+RaggedTensor ngrams_ragged(const RaggedTensor& data, const NgramsKeywords& keywords);
+template <Ragged R>
+RaggedResult<R> ngrams(const R& data, const NgramsKeywords& keywords) {
+  return RaggedResult<R>(ngrams_ragged(data, keywords));
+}
+template <Ragged R, std::convertible_to<ops::IntOrInts> Width>
+RaggedResult<R> ngrams(const R& data, const Width& ngram_width, std::string_view separator = " ") {
+  return ngrams(data, NgramsKeywords{{}, ngram_width, std::string(separator)});
 }
 // Of the texts at the same places.
 RaggedTensor join_ragged(const std::vector<RaggedTensor>& parts, std::string_view separator);

@@ -11,6 +11,7 @@
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/operators.h"
 #include "lockstep/ops/ragged_elements_internal.h"
+#include "lockstep/ops/string_functions.h"
 
 namespace lockstep {
 namespace {
@@ -364,35 +365,30 @@ Json RaggedTensor::to_list() const {
   return out;
 }
 
-std::string RaggedTensor::to_string() const {
-  if (splits_.empty()) {
-    const std::string text = values_.to_string();  // tf.Tensor(…, shape=…
-    const std::size_t begin = text.find('(') + 1, end = text.rfind(", shape=");
-    std::string out;
-    const bool fractions = is_floating(values_.dtype());
-    const auto end_number = [&] {  // 5.0, as in Python's lists
-      if (fractions && out.ends_with('.')) out += '0';
-    };
-    bool space = false;
-    for (const char c : text.substr(begin, end - begin)) {
-      if (c == ' ' || c == '\n') {
-        end_number();
-        space = true;
-        continue;
-      }
-      if (space && !out.empty() && out.back() != '[' && c != ']') out += ", ";
-      space = false;
-      if (c < '0' || c > '9') end_number();
-      out += c;
-    }
-    end_number();
-    return out;
+namespace {
+
+// Python's list of the elements.
+std::string list_text(const Tensor& values) {
+  if (values.rank() == 0) {
+    const std::string text = values.to_string();  // tf.Tensor(…, shape=…
+    const std::size_t begin = text.find('(') + 1;
+    return text.substr(begin, text.rfind(", shape=") - begin);
   }
+  std::string out = "[";
+  for (std::int64_t row = 0; row < values.dim(0); ++row) out += (row ? ", " : "") + list_text(values[row]);
+  return out + "]";
+}
+
+}  // namespace
+
+std::string RaggedTensor::to_string() const {
+  if (splits_.empty()) return list_text(values_);
   std::string out = "[";
   for (std::int64_t row = 0; row < nrows(); ++row) out += (row ? ", " : "") + (*this)[row].to_string();
   return out + "]";
 }
 std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged) {
+  if (ragged.ragged_rank() == 0) return out << ragged.flat_values();
   return out << "<tf.RaggedTensor " << ragged.to_string() << ">";
 }
 
@@ -483,6 +479,8 @@ RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis) {
 
 namespace {
 
+constexpr std::string_view kJoin = "Join";
+
 // One tensor for each group of the values along axis 0; `group_of` has the group of each.
 Tensor reduce_groups(const Tensor& values, std::string_view how, const Tensor& group_of, std::int64_t groups) {
   const auto segments = [&](const char* op, const Tensor& x) {
@@ -490,6 +488,10 @@ Tensor reduce_groups(const Tensor& values, std::string_view how, const Tensor& g
   };
   if (how == "Any") return segments("UnsortedSegmentMax", cast(values, DType::kInt32)) > 0;
   if (how == "All") return segments("UnsortedSegmentMin", cast(values, DType::kInt32)) > 0;
+  if (how.starts_with(kJoin)) {
+    return call("UnsortedSegmentJoin", {values, group_of, Tensor::scalar(groups)},
+                {{"separator", std::string(how.substr(kJoin.size()))}})[0];
+  }
   return segments(how == "Max"    ? "UnsortedSegmentMax"
                   : how == "Min"  ? "UnsortedSegmentMin"
                   : how == "Prod" ? "UnsortedSegmentProd"
@@ -498,6 +500,11 @@ Tensor reduce_groups(const Tensor& values, std::string_view how, const Tensor& g
 }
 
 Tensor reduce_values(const Tensor& values, std::string_view how, const Axes& axes) {
+  if (how.starts_with(kJoin)) {
+    const std::string_view separator = how.substr(kJoin.size());
+    return axes ? strings::reduce_join(values, static_cast<int>((*axes)[0]), false, separator)
+                : strings::reduce_join(values, separator);
+  }
   return how == "Max"    ? reduce_max(values, axes)
          : how == "Min"  ? reduce_min(values, axes)
          : how == "Prod" ? reduce_prod(values, axes)
@@ -567,8 +574,9 @@ RaggedTensor reduce_axes(RaggedTensor ragged, std::string_view how, const Axes& 
 
 }  // namespace
 
-RaggedRow reduce_ragged(const RaggedTensor& ragged, const char* how, const Axes& axes) {
-  if (std::string_view(how) != "Mean") return RaggedRow(reduce_axes(ragged, how, axes));
+RaggedRow reduce_ragged(const RaggedTensor& ragged, std::string_view how, const Axes& axes) {
+  if (how != "Mean") return RaggedRow(reduce_axes(ragged, how, axes));
+  if (ragged.ragged_rank() == 0) return RaggedRow(RaggedTensor(reduce_mean(ragged.flat_values(), axes)));
   const RaggedTensor sums = reduce_axes(ragged, "Sum", axes);
   const RaggedTensor counts = reduce_axes(ragged.with_flat_values(ones_like(ragged.flat_values())), "Sum", axes);
   const DType dtype = is_floating(sums.dtype()) ? sums.dtype() : DType::kFloat64;

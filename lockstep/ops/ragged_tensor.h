@@ -155,9 +155,9 @@ class RaggedRow : public RaggedTensor {
   operator Tensor() const;
   RaggedRow operator[](std::int64_t index) const { return RaggedTensor::operator[](index); }
   RaggedRow operator[](const Range& rows) const {
-    return ragged_rank() == 0 ? RaggedRow(numpy()[rows]) : RaggedRow(RaggedTensor::operator[](rows));
+    return ragged_rank() == 0 ? RaggedRow(static_cast<Tensor>(*this)[rows]) : RaggedRow(RaggedTensor::operator[](rows));
   }
-  Tensor numpy() const { return *this; }
+  Tensor numpy() const { return static_cast<Tensor>(*this).numpy(); }
   template <typename T>
   std::vector<T> to_vector() const {
     return static_cast<Tensor>(*this).to_vector<T>();
@@ -203,24 +203,24 @@ namespace ops {
 // Along axis 0 rows after rows; along axis 1 the rows of the same number joined. Tensors next to ragged ones have rows
 // of equal length.
 RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis);
-// "Sum", "Mean", "Max", "Min", "Prod", "Any" or "All" over axes, or without any over all values. What is left of ragged
-// axes is ragged; means of integers are float64.
-RaggedRow reduce_ragged(const RaggedTensor& ragged, const char* how, const Axes& axes);
+// "Sum", "Mean", "Max", "Min", "Prod", "Any", "All" or "Join" (of texts, followed by the separator) over axes, or
+// without any over all values. What is left of ragged axes is ragged; there means of integers are float64.
+RaggedRow reduce_ragged(const RaggedTensor& ragged, std::string_view how, const Axes& axes);
 struct RaggedAxisKeywords {
   FieldNamesOnly names_only = {};
   Axes axis = std::nullopt;
 };
 // Axes by position are not written in braces, which GCC could not tell from keywords.
 #define LOCKSTEP_REDUCE_RAGGED(function, how)                               \
-  template <std::same_as<RaggedTensor> R>                                   \
+  template <std::derived_from<RaggedTensor> R>                              \
   Tensor function(const R& ragged) {                                        \
     return reduce_ragged(ragged, how, std::nullopt);                        \
   }                                                                         \
-  template <std::same_as<RaggedTensor> R, std::convertible_to<Axes> A>      \
+  template <std::derived_from<RaggedTensor> R, std::convertible_to<Axes> A> \
   RaggedRow function(const R& ragged, const A& axis) {                      \
     return reduce_ragged(ragged, how, axis);                                \
   }                                                                         \
-  template <std::same_as<RaggedTensor> R>                                   \
+  template <std::derived_from<RaggedTensor> R>                              \
   RaggedRow function(const R& ragged, const RaggedAxisKeywords& keywords) { \
     return reduce_ragged(ragged, how, keywords.axis);                       \
   }

@@ -8,6 +8,7 @@
 #include "lockstep/base/entropy_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/ops/incomplete_gamma_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/random_draws_internal.h"
@@ -175,19 +176,13 @@ std::string RandomScope::path() {
 
 PhiloxState advance_stateful(const Call& call, std::uint64_t blocks) {
   const std::int64_t seed = call.attr<std::int64_t>("seed"), seed2 = call.attr<std::int64_t>("seed2");
+  if (!RandomScope::active() && FunctionDraws::active())
+    return FunctionDraws::advance(call.name() + attributes_of(call), seed, seed2, blocks);
   StatefulStates& states = stateful_states();
   const std::lock_guard lock(states.mutex);
   const std::string owner = call.name() + (RandomScope::active() ? RandomScope::path() : attributes_of(call));
   auto [at, fresh] = states.of.try_emplace({owner, seed, seed2});
-  if (fresh) {
-    if (seed == 0 && seed2 == 0) {
-      const auto draw = [] { return static_cast<std::int64_t>(draw_entropy()) << 32 | draw_entropy(); };
-      const std::int64_t high = draw();
-      at->second = philox_from_seeds(high, draw());
-    } else {
-      at->second = philox_from_seeds(seed, seed2);
-    }
-  }
+  if (fresh) at->second = philox_of_op_seeds(seed, seed2);
   const PhiloxState state = at->second;
   at->second = state.skipped(blocks);
   return state;

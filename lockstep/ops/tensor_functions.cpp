@@ -9,6 +9,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/complex_functions.h"
 #include "lockstep/ops/operators.h"
+#include "lockstep/ops/ragged_functions.h"
 
 namespace lockstep::ops {
 
@@ -155,17 +156,32 @@ Tensor as_string(const Tensor& x, const AsStringKeywords& o) {
                      {"width", o.width},
                      {"fill", o.fill}});
 }
-Tensor ngrams(const Tensor& data, const NgramsKeywords& o) {
-  const Tensor splits = Tensor::from_vector(std::vector<std::int64_t>{0, data.dim(0)});
-  ops::Ints widths = o.ngram_width;
-  if (o.ngram_width.is_one()) widths = {o.ngram_width[0]};
-  return ops::call("StringNGrams", {data, splits},
+namespace {
+
+Tensors ngrams_of_rows(const Tensor& texts, const Tensor& row_splits, const NgramsKeywords& o) {
+  const ops::Ints widths = o.ngram_width.is_one() ? ops::Ints{o.ngram_width[0]} : ops::Ints(o.ngram_width);
+  return ops::call("StringNGrams", {texts, row_splits},
                    {{"separator", o.separator},
                     {"ngram_widths", widths},
                     {"left_pad", std::string()},
                     {"right_pad", std::string()},
                     {"pad_width", std::int64_t{0}},
-                    {"preserve_short_sequences", false}})[0];
+                    {"preserve_short_sequences", false}});
+}
+
+}  // namespace
+
+Tensor ngrams(const Tensor& data, const NgramsKeywords& o) {
+  return ngrams_of_rows(data, Tensor::from_vector(std::vector<std::int64_t>{0, data.dim(0)}), o)[0];
+}
+
+RaggedTensor ngrams_ragged(const RaggedTensor& data, const NgramsKeywords& o) {
+  if (data.ragged_rank() == 0) return RaggedTensor(ngrams(data.flat_values(), o));
+  const Tensors rows = ngrams_of_rows(data.flat_values(), data.nested_row_splits().back(), o);
+  RaggedTensor out = RaggedTensor::from_row_splits(rows[0], rows[1]);
+  for (std::size_t level = data.nested_row_splits().size() - 1; level-- > 0;)
+    out = RaggedTensor::from_row_splits(out, data.nested_row_splits()[level]);
+  return out;
 }
 
 }  // namespace lockstep::strings

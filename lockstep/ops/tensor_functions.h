@@ -400,5 +400,9 @@ struct NgramsKeywords {
 };
 // Of the texts of a vector.
 Tensor ngrams(const Tensor& data, const NgramsKeywords& o);
+template <std::convertible_to<ops::IntOrInts> Width>  // GCC would take {.ngram_width = 2} for a list
+Tensor ngrams(const Tensor& data, const Width& ngram_width, std::string_view separator = " ") {
+  return ngrams(data, NgramsKeywords{{}, ngram_width, std::string(separator)});
+}
 
 }  // namespace lockstep::strings

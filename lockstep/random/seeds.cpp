@@ -8,6 +8,7 @@
 
 #include "lockstep/base/entropy_internal.h"
 #include "lockstep/base/error.h"
+#include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/ops/philox_internal.h"
 #include "lockstep/random/mersenne_internal.h"
 #include "lockstep/random/python_random.h"
@@ -182,6 +183,10 @@ std::int64_t numpy_randint(std::int64_t max) {
 }
 
 std::pair<std::int64_t, std::int64_t> op_seeds(std::optional<std::int64_t> op_seed) {
+  if (ops::FunctionDraws::active()) {
+    if (!op_seed && !global_seed()) return random_pair();
+    if (!op_seed) op_seed = ops::FunctionDraws::next_seed();
+  }
   Generators& all = generators();
   const std::lock_guard lock(all.mutex);
   if (!all.global_seed) {

@@ -34,7 +34,8 @@ std::int64_t numpy_randint(std::int64_t max);
 //   both given: (g, o); only global: (g, next internal op seed); only own: (87654321, o); none: chosen
 //   at random (TensorFlow's (0, 0)). All modulo 2^31 - 1; (0, 0) becomes (0, 2^31 - 1).
 std::pair<std::int64_t, std::int64_t> op_seeds(std::optional<std::int64_t> op_seed);
-// The same inside a dataset function or tf.function, where a seedless op takes its running number.
+// The same in a graph, as the operation of that number.
+// In functions of datasets and in tf.function, an op without a seed takes the number of those before it in the function.
 std::pair<std::int64_t, std::int64_t> op_seeds_in_graph(std::optional<std::int64_t> op_seed, std::int64_t number);
 
 }  // namespace lockstep::random

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -213,6 +214,19 @@ std::vector<T> picked(const Tensor& tensor, const std::vector<std::int64_t>& ele
   return out;
 }
 
+std::vector<float> picked_floats(const Tensor& tensor, const std::vector<std::int64_t>& elements) {
+  return picked<float>(wrap(aten(tensor).to(at::kFloat)), elements);
+}
+
+// The number with the fewest digits that is this one in half precision.
+float with_fewest_digits(float half) {
+  for (int digits = 1; digits < 6; ++digits) {
+    const float shorter = std::strtof(fmt::format("{:.{}g}", half, digits).c_str(), nullptr);
+    if (static_cast<float>(at::Half(shorter)) == half) return shorter;
+  }
+  return half;
+}
+
 template <typename T>
 std::vector<std::string> texts_of_integers(const Tensor& tensor, const std::vector<std::int64_t>& elements) {
   return integer_texts(picked<T>(tensor, elements));
@@ -237,8 +251,12 @@ std::vector<std::string> element_texts(const Tensor& tensor, const std::vector<s
     for (const bool value : picked<bool>(tensor, elements)) texts.push_back(value ? " True" : "False");
   } else if (tensor.dtype() == DType::kString) {
     for (const std::int64_t i : elements) texts.push_back(quoted(tensor.string_values()[static_cast<std::size_t>(i)]));
+  } else if (tensor.dtype() == DType::kBFloat16) {
+    for (const float value : picked_floats(tensor, elements)) texts.push_back(fmt::format("{:g}", value));
   } else if (is_floating(tensor.dtype())) {
-    return float_texts(picked<float>(wrap(aten(tensor).to(at::kFloat)), elements));
+    std::vector<float> values = picked_floats(tensor, elements);
+    if (tensor.dtype() == DType::kFloat16) std::ranges::transform(values, values.begin(), with_fewest_digits);
+    return float_texts(values);
   } else {
     texts.assign(elements.size(), fmt::format("<{}>", dtype_name(tensor.dtype())));
   }
@@ -251,7 +269,8 @@ std::string value_text(const Tensor& tensor) {
     return layout.draw(element_texts(tensor, layout.shown()));
   }
   if (tensor.dtype() == DType::kFloat64) return float_scalar(tensor.item<double>());
-  if (is_floating(tensor.dtype())) return float_scalar(tensor.item<float>());
+  if (tensor.dtype() == DType::kFloat16) return float_scalar(with_fewest_digits(tensor.item<float>()));
+  if (is_floating(tensor.dtype()) && tensor.dtype() != DType::kBFloat16) return float_scalar(tensor.item<float>());
   const std::string text = element_texts(tensor, {0})[0];
   return text.substr(text.find_first_not_of(' '));
 }
@@ -268,7 +287,10 @@ std::string Tensor::to_string() const {
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.to_string(); }
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.to_string(); }
-std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) {
+namespace {
+
+template <typename T>
+std::ostream& print(std::ostream& out, const Nested<T>& structure) {
   if (structure.is_leaf()) return out << structure.leaf();
   const char* separator = "";
   if (structure.is_list()) {
@@ -286,5 +308,10 @@ std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) {
   }
   return out << "}";
 }
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) { return print(out, structure); }
+std::ostream& operator<<(std::ostream& out, const Nested<Shape>& structure) { return print(out, structure); }
 
 }  // namespace lockstep

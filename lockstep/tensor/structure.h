@@ -33,5 +33,6 @@ extern template class Nested<Shape>;
 
 // As Python prints it: one tensor, [a, b], {'key': a}.
 std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure);
+std::ostream& operator<<(std::ostream& out, const Nested<Shape>& structure);
 
 }  // namespace lockstep

@@ -418,4 +418,9 @@ LOCKSTEP_INSTANTIATE(std::uint32_t)
 LOCKSTEP_INSTANTIATE(std::uint64_t)
 #undef LOCKSTEP_INSTANTIATE
 
+Tensor Tensor::numpy() const {
+  if (!defined() || !is_value() || dtype() == DType::kString) return *this;
+  return aten(*this).requires_grad() ? wrap(aten(*this).detach()) : *this;
+}
+
 }  // namespace lockstep

@@ -171,7 +171,8 @@ Model::~Model() {
 
 const ModelPtr& Model::made() const {
   if (!impl_ && typeid(*this) != typeid(Model)) {
-    impl_ = subclassed({}, {});
+    const bool sequential = dynamic_cast<const Sequential*>(this) != nullptr;
+    impl_ = sequential ? std::make_shared<SequentialImpl>(std::vector<LayerPtr>{}) : subclassed({}, {});
     impl_->add_object(const_cast<Model*>(this));
   }
   return impl_;

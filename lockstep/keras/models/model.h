@@ -512,7 +512,8 @@ struct SequentialArguments {
 //   keras::Sequential model({layers::Input({4}), layers::Dense(8, {.activation = "relu"}), layers::Dense(1)});
 class Sequential : public Model {
  public:
-  Sequential() : Sequential(std::vector<SequentialItem>{}) {}
+  // Layers are added later, or another one is assigned: it takes its name when it is used first.
+  Sequential() : Model(ModelPtr()) {}
   // Layers are added later: Sequential({.name = "stack"}).
   explicit Sequential(const SequentialArguments& o)
       : Sequential(std::vector<SequentialItem>{}, ModelOptions{.name = o.name}) {}

@@ -38,6 +38,8 @@ class BatchSource {
   virtual ~BatchSource() = default;
   // Batches of one pass; empty when unknown before the pass has ended.
   virtual std::optional<std::int64_t> num_batches() const = 0;
+  // The shape of x as the source declares it, where x is one tensor: extents that vary are unknown.
+  virtual std::optional<Shape> declared_input_shape() const { return std::nullopt; }
   // Starts a pass.
   virtual void reset() = 0;
   // Counts a pass that is not read: Keras opens more iterators of a dataset than it uses, and shuffles count them.

@@ -98,6 +98,12 @@ class DatasetBatches : public BatchSource {
     return count >= 0 ? std::optional(count) : std::nullopt;
   }
 
+  std::optional<Shape> declared_input_shape() const override {
+    const data::ElementSpec spec = dataset_.element_spec();
+    const data::ElementSpec& x = spec.is_list() && !spec.parts().empty() ? spec[0] : spec;
+    return x.is_leaf() ? std::optional(x.leaf().shape) : std::nullopt;
+  }
+
   void reset() override {
     iterator_.emplace(dataset_.make_iterator());
     taken_ = 0;

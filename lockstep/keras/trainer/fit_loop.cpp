@@ -213,6 +213,11 @@ Results Trainer::run_epoch(Loop& loop) {
 }
 
 EpochIterator Trainer::iterate(BatchSource& source, std::optional<std::int64_t> steps) const {
+  if (session_->model.is_sequential() && !session_->model.built()) {
+    const Json draws = random::save_state();  // what functions of datasets draw for an example does not count
+    session_->input_shape = source.declared_input_shape();
+    random::restore_state(draws);
+  }
   return EpochIterator(source, {steps, session_->options.steps_per_execution});
 }
 
@@ -306,6 +311,7 @@ TrainingState Trainer::training_state() const {
                        {"batches", loop_->batches.save_state()},
                        {"validation", loop_->validation ? loop_->validation->save_state() : Json(nullptr)},
                        {"random", random::save_state()},
+                       {"draws", {{"train", session_->train_draws->save()}, {"test", session_->test_draws->save()}}},
                        {"seed_generators", Json::array()},
                        {"callbacks", std::move(callbacks.values)}},
                       std::move(callbacks.tensors)};
@@ -341,6 +347,10 @@ void Trainer::restore(Loop& loop, TrainingState state) {
   for (std::size_t i = 0; i < seeds.size() && seeds.size() == states.size(); ++i)
     seeds[i]->assign(Tensor::from_vector(states[i]));
   random::restore_state(values["random"]);
+  if (saved("draws")) {
+    session_->train_draws->restore(values["draws"].at("train"));
+    session_->test_draws->restore(values["draws"].at("test"));
+  }
 }
 
 namespace {
@@ -373,6 +383,7 @@ void build_for_step(TrainingSession& session, const Batch& batch, bool own_step)
 }  // namespace
 
 Results Trainer::train(const Batch& batch) {
+  const ops::FunctionDraws::Call function(*session_->train_draws);
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   build_for_step(*session_, batch, object_overriding(session_->model, kTrainBatch, kTrainData) != nullptr);
@@ -387,6 +398,7 @@ Results Trainer::train(const Batch& batch) {
 }
 
 Results Trainer::test(const Batch& batch) {
+  const ops::FunctionDraws::Call function(*session_->test_draws);
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   build_for_step(*session_, batch, object_overriding(session_->model, kTestBatch, kTestData) != nullptr);
@@ -397,6 +409,7 @@ Results Trainer::test(const Batch& batch) {
 }
 
 Structure Trainer::predict_batch(const Batch& batch) {
+  const ops::FunctionDraws::Call function(*session_->predict_draws);
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   Model* const object = object_overriding(session_->model, kPredictBatch, kPredictData);

@@ -38,6 +38,7 @@ void TrainingSession::compile(CompileOptions given) {
     strategy = model.strategy();
   }
   variables_checked = false;
+  make_functions();
   if (model.built()) require_variables_of_strategy();
   optimizers::OptimizerPtr used = optimizers::get(given.optimizer);
   if (!used) throw_invalid_argument("compile requires an optimizer");
@@ -51,6 +52,10 @@ void TrainingSession::compile(CompileOptions given) {
   options = std::move(given);
   compiled = std::make_shared<Compiled>(options, model);
   BuildAccess::notify(model);
+}
+
+void TrainingSession::make_functions() {
+  for (auto* const draws : {&train_draws, &test_draws, &predict_draws}) *draws = std::make_unique<ops::FunctionDraws>();
 }
 
 std::vector<std::string> TrainingSession::output_names() const {
@@ -77,8 +82,21 @@ void TrainingSession::build_for(const Batch& batch) {
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, first_rows(batch)));
   const random::PausedGenerators no_draws;
   const Json before = save_layer_metrics();
-  forward(one.x, false);
+  if (const auto shape = shape_to_build_from(one)) {
+    model.ensure_built(*shape);
+  } else {
+    forward(one.x, false);
+  }
   restore_layer_metrics(before);
+}
+
+// The graph of a Sequential is made for all batches of its data: extents that differ between them are unknown in it.
+// Under a strategy, Keras makes it from the first batch.
+std::optional<Shape> TrainingSession::shape_to_build_from(const Batch& batch) const {
+  if (!model.is_sequential() || strategy || !input_shape || !batch.x.is_leaf()) return std::nullopt;
+  const Shape& first = batch.x.leaf().shape();
+  if (!input_shape->known_rank() || input_shape->rank() != first.rank()) return std::nullopt;
+  return input_shape;
 }
 
 bool TrainingSession::call_takes_training() const {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,18 +16,21 @@
 #include "lockstep/keras/trainer/compiled.h"
 #include "lockstep/keras/trainer/model_use_internal.h"
 #include "lockstep/keras/trainer/preemption.h"
+#include "lockstep/ops/function_draws_internal.h"
 
 namespace lockstep::keras {
 
 // Shared by the loops of fit, evaluate and predict (Trainer) and the steps that they run for a batch (StepRunner).
 struct TrainingSession {
-  explicit TrainingSession(ModelImpl& trained) : model(trained) {}
+  explicit TrainingSession(ModelImpl& trained) : model(trained) { make_functions(); }
 
   void compile(CompileOptions given);
+  void make_functions();
   // Throws FailedPrecondition before compile().
   void require_compiled(const char* what) const;
   // Makes the variables of a model that has none yet.
   void build_for(const Batch& batch);
+  std::optional<Shape> shape_to_build_from(const Batch& batch) const;
   // Whether the model can be called: a class whose own steps call its parts needs no call().
   bool has_call() const;
   // call(inputs, context), the one of a class's two forms that has the argument `training`.
@@ -75,9 +79,12 @@ struct TrainingSession {
   CompileOptions options;
   std::shared_ptr<Compiled> compiled;
   optimizers::OptimizerPtr optimizer;
-  metrics::MetricPtr loss_tracker;           // for steps of the model's class; the built-in ones count in double
-  bool last_step_was_own = false;            // since reset_metrics()
+  metrics::MetricPtr loss_tracker;  // for steps of the model's class; the built-in ones count in double
+  bool last_step_was_own = false;   // since reset_metrics()
+  // Of the functions that Keras makes of the steps, which a new compile() makes anew.
+  std::unique_ptr<ops::FunctionDraws> train_draws, test_draws, predict_draws;
   distribute::Strategy* strategy = nullptr;  // null: none
+  std::optional<Shape> input_shape;          // of the batches of the loop that runs, as their source declares it
   bool variables_checked = false;
   PreemptionToken preemption;  // of the fit that is running; never requested outside
   bool preempted = false;      // as the workers agreed in the last step
