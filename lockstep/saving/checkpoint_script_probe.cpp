@@ -21,6 +21,7 @@
 #include "lockstep/random/generator.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/train/checkpoint_manager.h"
+#include "lockstep/train/saver.h"
 
 namespace {
 
@@ -39,6 +40,7 @@ struct Objects {
   std::map<std::string, keras::Model> models;
   std::map<std::string, optimizers::OptimizerPtr> optimizers;
   std::map<std::string, train::Checkpoint> checkpoints;
+  std::map<std::string, train::Saver> savers;
   std::map<std::string, train::LoadStatus> statuses;
   std::map<std::string, std::unique_ptr<train::CheckpointManager>> managers;
 };
@@ -164,6 +166,23 @@ const std::map<std::string, Action>& actions() {
       {"write",
        [](Objects& objects, const Json& a) -> Json {
          return objects.checkpoints.at(a.at("checkpoint").text()).write(a.at("path").text());
+       }},
+      {"saver",
+       [](Objects& objects, const Json& a) -> Json {
+         std::map<std::string, distribute::VariablePtr> variables;
+         for (const auto& [name, each] : a.at("members").items())
+           variables.emplace(name, objects.variables.at(each.text()));
+         objects.savers.insert_or_assign(a.at("as").text(), train::Saver(variables));
+         return nullptr;
+       }},
+      {"saver_save",
+       [](Objects& objects, const Json& a) -> Json {
+         return objects.savers.at(a.at("saver").text()).save(a.at("path").text());
+       }},
+      {"saver_restore",
+       [](Objects& objects, const Json& a) -> Json {
+         objects.savers.at(a.at("saver").text()).restore(a.at("path").text());
+         return nullptr;
        }},
       {"restore",
        [](Objects& objects, const Json& a) -> Json {

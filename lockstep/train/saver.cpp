@@ -1,5 +1,6 @@
 #include "lockstep/train/saver.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -7,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
@@ -43,6 +46,29 @@ std::vector<distribute::VariablePtr> variables_of(const keras::Model& model) {
     all.insert(all.end(), state.begin(), state.end());
   }
   return all;
+}
+
+// The keys of a file with an object graph by the names that its variables had. The last one of a name wins, as in
+// TensorFlow.
+std::map<std::string, std::string> keys_by_name(const CheckpointReader& reader, const std::string& path) {
+  const Tensor graph = reader.get_tensor(std::string(formats::kObjectGraphKey));
+  std::map<std::string, std::string> keys;
+  for (const auto& node : formats::CheckpointGraph::parse(graph.item<std::string>(), path).nodes) {
+    for (const auto& attribute : node.attributes) keys.insert_or_assign(attribute.full_name, attribute.key);
+  }
+  return keys;
+}
+
+const std::string& key_of(const std::map<std::string, std::string>& keys, const std::string& name,
+                          const std::string& path) {
+  const auto found = keys.find(name);
+  if (found != keys.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [each, key] : keys) {
+    if (!each.empty()) known.push_back(each);
+  }
+  throw_not_found(fmt::format("{}: no variable of the checkpoint's objects had the name '{}'{}", path, name,
+                              did_you_mean(name, known)));
 }
 
 }  // namespace
@@ -119,10 +145,16 @@ void Saver::recover_last_checkpoints(const std::vector<std::string>& paths) {
 
 void Saver::restore(const std::string& path) const {
   const CheckpointReader reader(path);
+  const bool by_object =
+      reader.has_tensor(std::string(formats::kObjectGraphKey)) &&
+      !std::ranges::all_of(variables_, [&](const auto& each) { return reader.has_tensor(each.first); });
+  const auto keys = by_object ? keys_by_name(reader, path) : std::map<std::string, std::string>();
   std::vector<Tensor> values;
+  for (const auto& [name, variable] : variables_)
+    values.push_back(reader.get_tensor(by_object ? key_of(keys, name, path) : name));
+  auto at = values.begin();
   for (const auto& [name, variable] : variables_) {
-    values.push_back(reader.get_tensor(name));
-    const Tensor& value = values.back();
+    const Tensor& value = *at++;
     if (value.dtype() != variable->dtype() || !(value.shape() == variable->shape()))
       throw_invalid_argument(fmt::format("{}: '{}' is {}{}, its variable is {}{}", path, name,
                                          dtype_name(value.dtype()), value.shape().to_string(),

@@ -42,7 +42,8 @@ class Saver {
   void write(const std::string& path) const;
 
   // Throws NotFound for a missing file or variable, naming the nearest, InvalidArgument for another shape or dtype,
-  // DataLoss for damage; nothing has changed then. Values that no variable has are left out.
+  // DataLoss for damage; nothing has changed then. Values that no variable has are left out. Of a checkpoint of objects
+  // those are taken whose variables had these names when it was written.
   void restore(const std::string& path) const;
 
   // Oldest first; none where all are kept.

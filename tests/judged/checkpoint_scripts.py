@@ -57,6 +57,12 @@ def act(objects, action):
             return path
         case "write":
             return of("checkpoint").write(action["path"])
+        case "saver":
+            objects[action["as"]] = tf.compat.v1.train.Saver(members)
+        case "saver_save":
+            return of("saver").save(None, action["path"])
+        case "saver_restore":
+            of("saver").restore(None, action["path"])
         case "restore":
             restore = of("checkpoint").read if action.get("read") else of("checkpoint").restore
             objects[action["as"]] = restore(action["path"])
@@ -171,6 +177,32 @@ def pair(rng, number):
     checks = [{"do": "assert", "status": "s", "how": how} for how in ASSERTIONS] + [{"do": "value", "of": v["as"]} for v in variables]
     restore = {"do": "restore", "checkpoint": "c", "path": path, "as": "s", "read": rng.random() < (0.3 if how == "save" else 0.8)}
     return saving, [*variables, *modules, checkpoint, restore, *checks, *later, *checks]
+
+
+def by_names(rng, number):
+    """The same with files by name: either side, or both, is a Saver."""
+    saving, restoring = pair(rng, number)
+    variables, writes, reads = [a for a in saving if a["do"] == "variable"], *rng.choice([(True, False), (False, True), (True, True)])
+    path = f"FOLDER/{number}/ckpt"
+
+    def saver(parts):
+        named = {a["name"] if rng.random() < 0.7 else rng.choice(["w", "b", "a/b", "_v"]): a["as"] for a in parts}
+        return {"do": "saver", "as": "saver", "members": named}
+
+    if writes:
+        saving = [*variables, saver(variables), {"do": "saver_save", "saver": "saver", "path": path}, {"do": "list", "path": path}]
+    else:
+        path = saving[-1]["path"]
+    if reads:
+        variables = [a for a in restoring if a["do"] == "variable"]
+        parts = rng.sample(variables, rng.randint(1, len(variables)))
+        restoring = [*variables, saver(parts), {"do": "saver_restore", "saver": "saver", "path": path},
+                     *[{"do": "value", "of": v["as"]} for v in variables]]
+    for action in restoring:
+        if action["do"] == "restore":
+            action["path"] = path
+        action.pop("root", None)  # TensorFlow always misses the save counter of a checkpoint with a root there
+    return saving, restoring
 
 
 def managed(rng, number):
