@@ -64,12 +64,13 @@ std::unordered_map<std::string, ExecutorOp> references() {
   for (const char* how : {"Update", "Add", "Sub", "Max", "Min"}) {
     table.emplace(fmt::format("ScatterNd{}", how), through_resource);
   }
-  for (const char* rule : {"Adadelta", "Adagrad", "AdagradV2", "Adam", "CenteredRMSProp", "Ftrl", "FtrlV2",
-                           "GradientDescent", "Momentum", "RMSProp"}) {
+  for (const char* rule : {"Adadelta", "Adagrad", "AdagradDA", "AdagradV2", "Adam", "AdaMax", "AddSign",
+                           "CenteredRMSProp", "Ftrl", "FtrlV2", "GradientDescent", "Momentum", "PowerSign",
+                           "ProximalAdagrad", "ProximalGradientDescent", "RMSProp"}) {
     table.emplace(fmt::format("Apply{}", rule), through_resource);
   }
-  for (const char* rule :
-       {"Adadelta", "Adagrad", "AdagradV2", "CenteredRMSProp", "Ftrl", "FtrlV2", "Momentum", "RMSProp"}) {
+  for (const char* rule : {"Adadelta", "Adagrad", "AdagradDA", "AdagradV2", "CenteredRMSProp", "Ftrl", "FtrlV2",
+                           "Momentum", "ProximalAdagrad", "ProximalGradientDescent", "RMSProp"}) {
     table.emplace(fmt::format("SparseApply{}", rule), through_resource);
   }
   table.emplace("StridedSliceAssign", through_resource);

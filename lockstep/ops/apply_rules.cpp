@@ -1,6 +1,7 @@
 // Update rules of optimizers as operations: ResourceApply… for whole gradients, ResourceSparseApply… for rows.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "lockstep/ops/kernels_internal.h"
@@ -21,14 +22,22 @@ class Arguments {
   int slots() const { return slots_; }  // the variable and its slots, the first inputs
   const at::Tensor& tensor(std::string_view name) const { return in(call_, place(name)); }
   double number(std::string_view name) const { return tensor(name).item().toDouble(); }
+  bool has(std::string_view name) const { return find(name).has_value(); }
+  // Whether rows of more than one element are updated.
+  bool rows_of_several() const { return has("indices") && gradient().numel() > gradient().size(0); }
+  const at::Tensor& gradient() const { return tensor(has("grad") ? "grad" : "delta"); }
   bool flag(std::string_view name) const { return call_.attr<bool>(name); }
 
  private:
-  int place(std::string_view name) const {
+  std::optional<int> find(std::string_view name) const {
     const auto& inputs = call_.signature().inputs;
     const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const ArgDef& arg) { return arg.name == name; });
-    if (found == inputs.end()) throw_internal(fmt::format("{} has no input '{}'", call_.name(), name));
-    return static_cast<int>(found - inputs.begin());
+    return found == inputs.end() ? std::nullopt : std::optional(static_cast<int>(found - inputs.begin()));
+  }
+  int place(std::string_view name) const {
+    const auto found = find(name);
+    if (!found) throw_internal(fmt::format("{} has no input '{}'", call_.name(), name));
+    return *found;
   }
 
   const Call& call_;
@@ -119,6 +128,71 @@ Values ftrl(const Values& old, const at::Tensor& g, const Arguments& in) {
   return {at::where(at::abs(linear) > bound, pulled, at::zeros_like(linear)), a, linear};
 }
 
+Values add_sign(const Values& old, const at::Tensor& g, const Arguments& in) {
+  const double beta = in.number("beta");
+  const at::Tensor m = old[1] * beta + g * (1 - beta);
+  return {old[0] - (at::sign(g) * at::sign(m) * in.number("sign_decay") + in.number("alpha")) * g * in.number("lr"), m};
+}
+
+Values power_sign(const Values& old, const at::Tensor& g, const Arguments& in) {
+  const double beta = in.number("beta");
+  const at::Tensor m = old[1] * beta + g * (1 - beta);
+  const at::Tensor power = at::sign(m) * at::sign(g) * (in.number("logbase") * in.number("sign_decay"));
+  return {old[0] - at::exp(power) * g * in.number("lr"), m};
+}
+
+// Pulled towards zero by `amount`, which is zero or a number for each element.
+at::Tensor shrunk(const at::Tensor& x, const at::Tensor& amount) { return at::sign(x) * at::relu(at::abs(x) - amount); }
+
+Values adagrad_da(const Values& old, const at::Tensor& g, const Arguments& in) {
+  const double lr = in.number("lr"), l1 = in.number("l1"), step = in.number("global_step");
+  const at::Tensor sum = old[1] + g, squares = old[2] + g * g;
+  if (in.rows_of_several()) {  // the same divided by the step, which may be zero there
+    const at::Tensor pulled = l1 > 0 ? at::sign(sum) * at::relu(at::abs(sum) / step - l1) : sum / step;
+    return {pulled * -lr / (at::sqrt(squares) / step + in.number("l2") * lr), sum, squares};
+  }
+  const at::Tensor pulled = l1 > 0 ? shrunk(sum, at::full_like(sum, l1 * step)) : sum;
+  return {pulled * -lr / (at::sqrt(squares) + in.number("l2") * step * lr), sum, squares};
+}
+
+// A step with a rate for each element, then the penalties' proximal operator.
+at::Tensor proximal(const at::Tensor& old, const at::Tensor& g, const at::Tensor& rate, const Arguments& in) {
+  const double l1 = in.number("l1");
+  const at::Tensor moved = old - g * rate;
+  return (l1 > 0 ? shrunk(moved, rate * l1) : moved) / (rate * in.number("l2") + 1);
+}
+
+Values proximal_adagrad(const Values& old, const at::Tensor& g, const Arguments& in) {
+  const at::Tensor a = old[1] + g * g;
+  return {proximal(old[0], g, at::rsqrt(a) * in.number("lr"), in), a};
+}
+
+Values proximal_gradient_descent(const Values& old, const at::Tensor& g, const Arguments& in) {
+  return {proximal(old[0], g, at::full_like(g, in.number("alpha")), in)};
+}
+
+// What the kernels of TensorFlow require of the numbers; of those of Ftrl only the one for rows does.
+void check_numbers(const Arguments& in) {
+  const double lr = in.number("lr");
+  const bool zero_fits = in.has("linear") && in.flag("multiply_linear_by_lr");
+  if (!(lr > 0 || (zero_fits && lr == 0)))
+    throw_invalid_argument(fmt::format("invalid lr: found {}, expected a positive number", lr));
+  for (const char* name : {"l1", "l2", "l2_shrinkage"}) {
+    if (in.has(name) && !(in.number(name) >= 0))
+      throw_invalid_argument(fmt::format("invalid {}: found {}, expected 0 or more", name, in.number(name)));
+  }
+  if (in.has("lr_power") && !(in.number("lr_power") <= 0))
+    throw_invalid_argument(fmt::format("invalid lr_power: found {}, expected 0 or less", in.number("lr_power")));
+}
+
+void check_columns(const Call& call) {
+  const Shape shape = variable_in(call).shape();
+  const auto& dims = shape.dims();
+  if (std::any_of(dims.begin() + 1, dims.end(), [](std::int64_t size) { return size == 0; }))
+    throw_invalid_argument(
+        fmt::format("the variable has shape {}, expected rows with one element or more", shape.to_string()));
+}
+
 Values slots_of(const Call& call, int count) {
   Values old;
   for (int i = 0; i < count; ++i) {
@@ -137,10 +211,13 @@ Tensors write(const Call& call, const Values& values) {
   return {};
 }
 
-Tensors apply(const Call& call, Rule rule) {
+enum class Checks { kNone, kColumns, kNumbersOfRows, kNumbers };
+
+Tensors apply(const Call& call, Rule rule, Checks checks) {
   const Arguments arguments(call);
+  if (checks == Checks::kNumbers) check_numbers(arguments);
   const Values old = slots_of(call, arguments.slots());
-  const at::Tensor& g = arguments.tensor("grad");
+  const at::Tensor& g = arguments.gradient();
   if (g.sizes() != old[0].sizes()) {
     throw_invalid_argument(fmt::format("the variable has shape {}, its gradient {}",
                                        variable_in(call).shape().to_string(), wrap(g).shape().to_string()));
@@ -149,13 +226,15 @@ Tensors apply(const Call& call, Rule rule) {
 }
 
 // Row `indices[i]` of the variable and its slots gets row i of the gradient, one after another.
-Tensors apply_rows(const Call& call, Rule rule) {
+Tensors apply_rows(const Call& call, Rule rule, Checks checks) {
   const Arguments arguments(call);
+  if (checks >= Checks::kNumbersOfRows) check_numbers(arguments);
   Values values = slots_of(call, arguments.slots());
-  const at::Tensor& g = arguments.tensor("grad");
+  const at::Tensor& g = arguments.gradient();
   const Ints rows = ints_of(arguments.tensor("indices"));
   Ints expected = values[0].sizes().vec();
   if (expected.empty()) throw_invalid_argument("a scalar variable has no rows");
+  if (checks != Checks::kNone) check_columns(call);
   for (std::int64_t row : rows) {
     if (row < 0 || row >= expected[0]) {
       throw_invalid_argument(fmt::format("indices contains {}, which is not in [0, {})", row, expected[0]));
@@ -201,25 +280,32 @@ void register_apply_rules(Table& table) {
     const char* name;
     Rule rule;
     bool of_rows;
+    Checks checks = Checks::kNone;
   } rows[] = {{"Adadelta", adadelta, true},
-              {"Adagrad", adagrad, true},
-              {"AdagradV2", adagrad_v2, true},
+              {"Adagrad", adagrad, true, Checks::kColumns},
+              {"AdagradV2", adagrad_v2, true, Checks::kColumns},
               {"Adam", adam, false},
               {"AdamWithAmsgrad", adam_with_amsgrad, false},
               {"AdaMax", ada_max, false},
+              {"AdagradDA", adagrad_da, true, Checks::kColumns},
+              {"AddSign", add_sign, false},
               {"CenteredRMSProp", centered_rms_prop, true},
-              {"Ftrl", ftrl<false>, true},
-              {"FtrlV2", ftrl<true>, true},
+              {"Ftrl", ftrl<false>, true, Checks::kNumbersOfRows},
+              {"FtrlV2", ftrl<true>, true, Checks::kNumbersOfRows},
               {"KerasMomentum", keras_momentum, true},
               {"Momentum", momentum, true},
+              {"PowerSign", power_sign, false},
+              {"ProximalAdagrad", proximal_adagrad, true, Checks::kNumbers},
+              {"ProximalGradientDescent", proximal_gradient_descent, true, Checks::kColumns},
               {"RMSProp", rms_prop, true}};
   for (const auto& row : rows) {
     const Rule rule = row.rule;
+    const Checks checks = row.checks;
     table.add(fmt::format("ResourceApply{}", row.name), no_outputs,
-              [rule](const Call& call) { return apply(call, rule); });
+              [=](const Call& call) { return apply(call, rule, checks); });
     if (!row.of_rows) continue;
     table.add(fmt::format("ResourceSparseApply{}", row.name), no_outputs,
-              [rule](const Call& call) { return apply_rows(call, rule); });
+              [=](const Call& call) { return apply_rows(call, rule, checks); });
   }
   table.add("ResourceApplyGradientDescent", no_outputs, apply_gradient_descent);
 }

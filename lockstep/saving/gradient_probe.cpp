@@ -9,8 +9,8 @@
 // empty: it is trained as a KerasLayer on "x", and its losses loss/STEP, its outputs afterwards and its variables
 // weight/NUMBER are written. Otherwise written are the outputs, and as gradient/NAME the
 // derivatives of the sum of log(1 + y^2) of all float outputs with respect to each float input and each variable that
-// is an attribute of the root; those without a connection are left out. For each line one is printed: ok, or what is
-// wrong.
+// is an attribute of the root, or any variable of a model of TensorFlow 1; those without a connection are left out. For
+// each line one is printed: ok, or what is wrong.
 #include <iostream>
 #include <map>
 #include <optional>
@@ -135,6 +135,10 @@ void run(const std::string& path, const std::string& from, const std::string& to
   for (const std::string& name : model ? model->child_names() : std::vector<std::string>()) {
     const auto variable = model->child(name).variable();
     if (variable && variable->trainable()) write("gradient/" + name, tape.gradient(total, variable));
+  }
+  if (model && model->child_names().empty()) {  // of TensorFlow 1
+    for (const auto& variable : model->trainable_variables())
+      write("gradient/" + variable->path(), tape.gradient(total, variable));
   }
   for (const auto& variable : layer ? layer->trainable_weights() : std::vector<distribute::Variable>())
     write("gradient/" + variable->path(), tape.gradient(total, variable));

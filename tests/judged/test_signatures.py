@@ -176,11 +176,16 @@ RULES = {  # the update rule: its slots, its numbers in the order of the operati
     "Adam": (("m", "v"), dict(beta1_power=.9, beta2_power=.99, lr=.1, beta1=.9, beta2=.99, epsilon=.01), dict(use_nesterov=True), False),
     "AdamWithAmsgrad": (("m", "v", "vhat"), dict(beta1_power=.9, beta2_power=.99, lr=.1, beta1=.9, beta2=.99, epsilon=.01), {}, False),
     "AdaMax": (("m", "v"), dict(beta1_power=.9, lr=.1, beta1=.9, beta2=.99, epsilon=.01), {}, False),
+    "AdagradDA": (("gradient_accumulator", "gradient_squared_accumulator"), dict(lr=.1, l1=.2, l2=.3, global_step=tf.constant(3, tf.int64)), {}, True),
+    "AddSign": (("m",), dict(lr=.1, alpha=1.5, sign_decay=.7, beta=.9), {}, False),
     "CenteredRMSProp": (("mg", "ms", "mom"), dict(lr=.1, rho=.9, momentum=.5, epsilon=.6), {}, True),
     "Ftrl": (("accum", "linear"), dict(lr=.1, l1=.2, l2=.3, lr_power=-.5), dict(multiply_linear_by_lr=True), True),
     "FtrlV2": (("accum", "linear"), dict(lr=.1, l1=.2, l2=.3, l2_shrinkage=.1, lr_power=-.4), dict(multiply_linear_by_lr=True), True),
     "KerasMomentum": (("accum",), dict(lr=.1, momentum=.9), dict(use_nesterov=True), True),
     "Momentum": (("accum",), dict(lr=.1, momentum=.9), dict(use_nesterov=True), True),
+    "PowerSign": (("m",), dict(lr=.1, logbase=.8, sign_decay=.7, beta=.9), {}, False),
+    "ProximalAdagrad": (("accum",), dict(lr=.1, l1=.2, l2=.3), {}, True),
+    "ProximalGradientDescent": ((), dict(alpha=.1, l1=.2, l2=.3), {}, True),
     "RMSProp": (("ms", "mom"), dict(lr=.1, rho=.9, momentum=.5, epsilon=.01), {}, True)}
 
 
@@ -205,7 +210,8 @@ class Rules(tf.Module):
             args = {slot: self.values[f"{rule}-{flag}-{rows}-{slot}"].handle for slot in ("var", *slots)}
             op = getattr(tf.raw_ops, ("ResourceSparseApply" if rows == "1" else "ResourceApply") + rule)
             args |= dict(indices=[1, 3, 1, 0]) if rows == "1" else {}
-            op(**args, **numbers, **{k: v == (flag == "1") for k, v in flags.items()}, grad=x)
+            args["delta" if rule == "ProximalGradientDescent" and rows == "0" else "grad"] = x
+            op(**args, **numbers, **{k: v == (flag == "1") for k, v in flags.items()})
             out |= {f"{rule}_{flag}_{rows}_{slot}": self.values[f"{rule}-{flag}-{rows}-{slot}"].read_value() for slot in ("var", *slots)}
         return out
 
@@ -214,13 +220,40 @@ def test_update_rules(tmp_path):
     judge(Rules(), tmp_path, {"x": tool.generator("gradient").normal(size=(4, 3)).astype("f")})
 
 
+REFUSED = {"Ftrl": (dict(lr=0.), [3, 2]), "FtrlV2": (dict(l2_shrinkage=-.1), [3, 2]), "Adagrad": ({}, [3, 0]), "ProximalAdagrad": (dict(l1=-.1), [3, 2]),
+           "ProximalGradientDescent": ({}, [3, 0])}
+
+
+@pytest.mark.parametrize("rule", REFUSED)
+def test_refused_update_rules(rule, tmp_path):
+    numbers, shape = REFUSED[rule]
+    module, slots = tf.Module(), ("var", *RULES[rule][0])
+    module.variables_of = [tf.Variable(tf.ones(shape)) for _ in slots]
+    handles = {slot: v.handle for slot, v in zip(slots, module.variables_of)}
+    op = getattr(tf.raw_ops, "ResourceSparseApply" + rule)
+
+    @tf.function(input_signature=[spec(2, shape[1], name="x")])
+    def run(x):
+        op(**handles, **RULES[rule][1] | numbers, grad=x, indices=[2, 0])
+        return module.variables_of[0].read_value()
+
+    module.run = run
+    x = np.ones((2, shape[1]), "f")
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        module.run(x)
+    tf.saved_model.save(module, str(tmp_path / "m"), module.run)
+    np.savez(tmp_path / "x.npz", x=x)
+    line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", code=1)
+    assert next(iter(numbers), "one element") in line and rule in line
+
+
 def test_parts_of_references(tmp_path):
     """What graphs of TensorFlow 1 do to variables without a resource."""
     v1, path = tf.compat.v1, str(tmp_path / "m")
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [2, 3], name="x")
         last, outputs = tf.no_op(), {}
-        variables = [v1.get_variable(f"v{i}", initializer=np.arange(12, dtype="f").reshape(4, 3) + i, use_resource=False) for i in range(14)]
+        variables = [v1.get_variable(f"v{i}", initializer=np.arange(12, dtype="f").reshape(4, 3) + i, use_resource=False) for i in range(19)]
         counter = v1.get_variable("counter", initializer=3, use_resource=False)
         updates = [getattr(v1, f"scatter_{how}") for how in ("update", "add", "sub", "mul", "div", "max", "min")]
         for i, (variable, update) in enumerate(zip(variables, updates)):
@@ -234,6 +267,9 @@ def test_parts_of_references(tmp_path):
             outputs["slice"] = tf.identity(variables[10][1:3].assign(x * 3))
             outputs["count"] = tf.identity(v1.count_up_to(counter, 9))
             outputs["descent"] = tf.identity(tf.raw_ops.ApplyGradientDescent(var=variables[11], alpha=.5, delta=tf.tile(x, [2, 1])))
+            outputs["maximum"] = tf.identity(tf.raw_ops.ApplyAdaMax(var=variables[14], m=variables[15], v=variables[16], beta1_power=.9, lr=.1, beta1=.9,
+                                                                    beta2=.99, epsilon=.01, grad=tf.tile(x, [2, 1])))
+            outputs["proximal"] = tf.identity(tf.raw_ops.SparseApplyProximalAdagrad(var=variables[17], accum=variables[18], lr=.1, l1=.2, l2=.3, grad=x, indices=[3, 2]))
             outputs["adagrad"] = tf.identity(tf.raw_ops.SparseApplyAdagrad(var=variables[12], accum=variables[13], lr=.1, grad=x, indices=[3, 2]))
         session.run(v1.global_variables_initializer())
         v1.saved_model.simple_save(session, path, {"x": x}, outputs)
