@@ -84,15 +84,23 @@ void change_deconvolution(Json& object) {
   if (!shape.is_array() || shape.size() != 4 || !strides.is_array() || !kernel.is_array()) return;
   const std::size_t first = config.value("data_format", Json()) == Json("channels_first") ? 2 : 1;
   Json padding = Json::array();
-  bool needed = false;
+  bool needed = false, beyond = false;
   for (std::size_t i = 0; i < 2; ++i) {
     if (!shape[first + i].is_number_integer()) return;
     const std::int64_t out = shape[first + i], stride = strides[i], size = kernel[i];
+    if (stride < 1 || out < 1 || size < 1) return;
     const bool same = config.value("padding", Json()) == Json("same");
-    const std::int64_t base = same ? size % 2 : size;
-    padding.push_back(((out - base) % stride + stride) % stride);
-    needed = needed || (same ? out % stride != 0 : ((out - base) % stride != 0));
+    // A "same" one gives each input `stride` outputs, of which the last input may lack some.
+    const std::int64_t more = same ? (out - 1) % stride + 1 - size % 2 : ((out - size) % stride + stride) % stride;
+    padding.push_back(more);
+    needed = needed || (same ? out % stride != 0 : size + more != std::max(size, stride));
+    beyond = beyond || more >= stride;
   }
+  if (needed && beyond)
+    throw_unimplemented(
+        fmt::format("layer '{}' (Deconvolution2D of Keras 1) has the output_shape {} with an even kernel "
+                    "and padding \"same\", which Keras 3 has no output_padding for",
+                    name_of(config), dump_json(shape)));
   if (needed) config["output_padding"] = padding;
 }
 

@@ -148,6 +148,8 @@ ROWS = [
     (IMAGE, "Deconvolution2D", {**CONV2, **TF, "output_shape": [None, 15, 13, 4], "subsample": [2, 2],
                                 "border_mode": "same"},
      L.Conv2DTranspose(4, (3, 2), 2, "same", activation="relu", output_padding=(0, 1)), kernel(0, 1, 3, 2)),
+    (IMAGE, "Deconvolution2D", {**CONV2, **TF, "nb_row": 1, "output_shape": [None, 15, 14, 4], "subsample": [2, 2]},
+     L.Conv2DTranspose(4, (1, 2), 2, activation="relu", output_padding=0), kernel(0, 1, 3, 2)),
     (IMAGE, "SeparableConvolution2D",
      {**CONV, **TF, "nb_row": 3, "nb_col": 2, "subsample": [1, 1], "depth_multiplier": 2, "depthwise_regularizer": None,
       "pointwise_regularizer": None, "depthwise_constraint": None, "pointwise_constraint": None},
@@ -313,6 +315,8 @@ def test_a_sequential_of_branches(mode, tmp_path):
 @pytest.mark.parametrize(("class_name", "config", "text"), [
     ("BatchNormalization", {"epsilon": 1e-3, "mode": 2, "axis": -1, "momentum": 0.9}, "mode 2"),
     ("Merge", {"mode": "cos", "concat_axis": -1, "dot_axes": -1}, "cos"),
+    ("Deconvolution2D", {**CONV2, **TF, "nb_row": 2, "border_mode": "same", "subsample": [1, 2],
+                         "output_shape": [None, 8, 13, 4]}, "even kernel"),
 ])
 def test_classes_without_counterpart_are_rejected(class_name, config, text, tmp_path):
     names, model = model_of([(VECTOR, class_name, config)], VECTOR)
