@@ -27,6 +27,14 @@ bool is_hard_sigmoid(const Json& value) {
          value.contains("config") && value.at("config") == Json("hard_sigmoid");
 }
 
+// How Keras 2 until 2.2 wrote numbers that it had as arrays of NumPy, such as the slope of a LeakyReLU.
+bool is_array_of_numpy(const Json& json) {
+  return json.size() == 2 && json.contains("value") && json.value("type", Json()) == Json("ndarray");
+}
+
+// Layers of Keras 1 whose arguments Keras 2, which read them for compatibility, left as they were.
+bool kept_its_arguments(std::string_view class_name) { return class_name == "Highway" || class_name == "MaxoutDense"; }
+
 void collect_data_formats(const Json& json, int depth, std::set<std::string>& formats) {
   if (depth > kMostDepth || !json.is_structured()) return;
   if (json.is_array()) {
@@ -51,6 +59,7 @@ class Upgrade {
       return out;
     }
     if (!json.is_object()) return json;
+    if (is_array_of_numpy(json)) return json["value"];
     Json out = Json::object();
     for (const auto& [key, value] : json.items()) {
       out[key] = names_activation(key) && is_hard_sigmoid(value) ? Json("keras2_hard_sigmoid") : run(value, depth + 1);
@@ -85,7 +94,8 @@ class Upgrade {
 
   const OldArgument* row_of(std::string_view class_name, const std::string& key) const {
     for (const OldArgument& row : old_arguments()) {
-      if (row.until < facts_.major || !contains_word(row.old_keys, key)) continue;
+      const int major = kept_its_arguments(class_name) ? 1 : facts_.major;
+      if (row.until < major || !contains_word(row.old_keys, key)) continue;
       if (row.classes.empty() || contains_word(row.classes, class_name)) return &row;
     }
     return nullptr;

@@ -323,3 +323,36 @@ def test_classes_without_counterpart_are_rejected(class_name, config, text, tmp_
     write(tmp_path / "m.h5", model, [("input_1", []), (names[0], [])])
     if not tool.CONTROL:
         assert text in tool.refused("summary", tmp_path / "m.h5")
+
+
+def number(value):
+    return {"type": "ndarray", "value": value}
+
+
+GLOROT = {"class_name": "VarianceScaling", "config": {"scale": 1.0, "mode": "fan_avg", "distribution": "uniform", "seed": None}}
+KEPT = {**WEIGHTS, "init": GLOROT, "W_regularizer": {"class_name": "L1L2", "config": {"l1": 0.0, "l2": 0.01}}, "W_constraint": None, "input_dim": 5}
+FORMS_OF_KERAS_2 = [
+    (VECTOR, "Highway", {**KEPT, "activation": "relu"}, Highway(), same),
+    (VECTOR, "MaxoutDense", {**KEPT, "output_dim": 4, "nb_feature": 3}, MaxoutDense(), same),
+    (VECTOR, "LeakyReLU", {"alpha": number(0.2)}, L.LeakyReLU(0.2), same),
+    (VECTOR, "ELU", {"alpha": number(0.7)}, L.ELU(0.7), same),
+    (VECTOR, "ThresholdedReLU", {"theta": number(0.5)}, L.ThresholdedReLU(0.5), same),
+    (VECTOR, "ReLU", {"max_value": number(0.9), "negative_slope": number(0.1), "threshold": number(0.2)}, L.ReLU(0.9, 0.1, 0.2), same),
+]
+
+
+def test_forms_of_the_first_files_of_keras_2(tmp_path):
+    """Layers that Keras 2 had for compatibility kept the arguments of Keras 1; until 2.2 numbers that were arrays of NumPy are objects."""
+    rng = tool.generator("keras1", "forms of keras 2")
+    x = rng.normal(0, 1.5, (4, *VECTOR)).astype("float32")
+    names, config = model_of(FORMS_OF_KERAS_2, VECTOR)
+    weights, expected = [], []
+    for name, (_, _, _, layer, _) in zip(names, FORMS_OF_KERAS_2):
+        layer(x)
+        weights.append((name, random_weights(layer, rng)))
+        expected.append(np.asarray(layer(x)))
+    write(tmp_path / "m.h5", config, [("input_1", []), *weights], version="2.1.6")
+    if tool.CONTROL:
+        return
+    for row, (_, found), wanted in zip(FORMS_OF_KERAS_2, tool.predict(tmp_path / "m.h5", x, tmp_path), expected, strict=True):
+        tool.assert_close(found, wanted, 1e-5, row[1], atol=1e-5)
