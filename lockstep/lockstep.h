@@ -9,6 +9,7 @@
 #include "lockstep/collectives/together.h"
 #include "lockstep/data/data.h"
 #include "lockstep/distribute/distribute.h"
+#include "lockstep/graph/serialized_tensor.h"
 #include "lockstep/keras/backend.h"
 #include "lockstep/keras/callbacks/callbacks.h"
 #include "lockstep/keras/feature_space.h"

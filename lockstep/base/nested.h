@@ -159,6 +159,12 @@ class Nested {
   const Dict& items() const& { return entries(); }
   Dict items() && { return std::move(*this).entries(); }
   operator T() const { return leaf(); }
+  // std::tie(x, state) = cell(x, state): of a list of as many parts.
+  template <typename... U>
+  requires(std::is_same_v<T, Tensor> && sizeof...(U) > 1 && ((std::is_same_v<U, T> || std::is_same_v<U, Nested>)&&...))
+  operator std::tuple<U&...>() const {
+    return tied<U...>(std::index_sequence_for<U...>());
+  }
   // float(y), int(y), …: of a tensor of one element.
   template <typename U>
   requires(std::is_arithmetic_v<U>&& std::is_class_v<T>&& std::is_constructible_v<U, const T&>) explicit operator U()
@@ -181,6 +187,9 @@ class Nested {
   T mask() const requires std::is_same_v<T, Tensor> { return leaf().mask(); }
   T numpy() const requires std::is_same_v<T, Tensor> { return leaf().numpy(); }
   // Members of arrays, of a leaf that is a tensor: model.predict(x).argmax(1).
+  T reshape(std::initializer_list<std::int64_t> extents) const requires std::is_same_v<T, Tensor> {
+    return leaf().reshape(std::vector<std::int64_t>(extents));
+  }
   template <typename... Extents>
   T reshape(const Extents&... extents) const requires std::is_same_v<T, Tensor> {
     return leaf().reshape(extents...);
@@ -326,6 +335,18 @@ class Nested {
   }
 
  private:
+  template <typename... U, std::size_t... I>
+  std::tuple<U&...> tied(std::index_sequence<I...>) const {
+    if (parts().size() != sizeof...(U)) throw_wrong_structure("a list of another length", "as many parts as variables");
+    const auto part = [&]<typename P>(std::type_identity<P>, const Nested& each) -> P& {
+      if constexpr (std::is_same_v<P, T>) {
+        return const_cast<P&>(each.leaf());
+      } else {
+        return const_cast<P&>(each);
+      }
+    };
+    return {part(std::type_identity<U>(), parts()[I])...};
+  }
   // A part of a tuple of the standard library, which may be a number.
   template <typename Part>
   static Nested of_part(const Part& part) {

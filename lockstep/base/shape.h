@@ -79,6 +79,8 @@ class Shape {
 
   // "(None, 28, 28, 1)", "(3,)", "()", "<unknown>": as Python prints it.
   std::string to_string() const;
+  const std::vector<std::int64_t>& as_list() const& { return dims_; }
+  std::vector<std::int64_t> as_list() && { return std::move(dims_); }
 
   friend bool operator==(const Shape& a, const Shape& b) = default;
   // The axes of a, then those of b; of unknown rank where one of them is.

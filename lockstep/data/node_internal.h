@@ -112,7 +112,7 @@ class IteratorFunction {
   explicit IteratorFunction(Function fn) : fn_(std::move(fn)) {}
   template <typename... Arguments>
   auto operator()(const Arguments&... arguments) {
-    const ops::FunctionDraws::Call call(draws_);
+    const ops::FunctionDraws::Call call(draws_, ops::FunctionDraws::Nesting::kApart);
     auto result = fn_(arguments...);
     called_ = true;
     return result;

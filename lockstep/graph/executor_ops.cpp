@@ -13,6 +13,7 @@
 #include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/graph/plan_internal.h"
 #include "lockstep/graph/queues_internal.h"
+#include "lockstep/graph/serialized_tensor_internal.h"
 #include "lockstep/graph/tables_internal.h"
 #include "lockstep/graph/truth_internal.h"
 #include "lockstep/io/file_system.h"
@@ -458,24 +459,9 @@ Tensors restore(const Step& step, const Tensors& inputs, RunContext& context) {
 }
 
 Tensors parse_tensor(const Step& step, const Tensors& inputs, RunContext&) {
-  const std::vector<std::string>& bytes = inputs[0].string_values();
-  if (bytes.size() != 1) throw_invalid_argument("a serialized tensor must be a single string");
-  tensorflow::TensorProto proto;
-  formats::parse_proto(proto, io::as_bytes(bytes[0]), "a serialized tensor");
-  Tensor value = tensor_from_proto(proto, "a serialized tensor");
-  const DType wanted = step.attr<DType>("out_type");
-  if (value.dtype() != wanted) {
-    throw_invalid_argument(
-        fmt::format("the serialized tensor is {}, expected {}", dtype_name(value.dtype()), dtype_name(wanted)));
-  }
-  return {std::move(value)};
+  return {parsed(inputs[0], step.attr<DType>("out_type"))};
 }
-
-Tensors serialize_tensor(const Step&, const Tensors& inputs, RunContext&) {
-  tensorflow::TensorProto proto;
-  tensor_to_proto(inputs[0], &proto);
-  return {Tensor::strings({formats::serialize_proto(proto, "a tensor")}, Shape{})};
-}
+Tensors serialize_tensor(const Step&, const Tensors& inputs, RunContext&) { return {serialized(inputs[0])}; }
 
 Tensors print(const Step&, const Tensors& inputs, RunContext&) { return {inputs[0]}; }
 

@@ -111,6 +111,7 @@ void FunctionLibrary::merge(const FunctionLibrary& other) {
       throw_already_exists(fmt::format("function library: there are two functions '{}'", name));
     }
   }
+  gradients_.insert(other.gradients_.begin(), other.gradients_.end());
 }
 
 std::shared_ptr<const Function> FunctionLibrary::find(std::string_view name) const {

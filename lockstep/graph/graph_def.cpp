@@ -191,6 +191,7 @@ void node_to_proto(const Node& node, tensorflow::NodeDef* proto) {
   proto->set_op(node.op);
   proto->set_device(node.device);
   attrs_to_proto(node.attrs, signature_of(node.op), proto->mutable_attr());
+  if (!node.gradient.empty()) (*proto->mutable_attr())["_gradient_op_type"].set_s(node.gradient);
 }
 
 // Before this version of TensorFlow's graphs, placeholders of unknown rank were written like scalars.

@@ -116,6 +116,9 @@ class FunctionLibrary : public std::enable_shared_from_this<FunctionLibrary> {
   void register_gradient(const std::string& name, RegisteredGradient gradient);
   std::shared_ptr<const RegisteredGradient> find_gradient(std::string_view name) const;
   const std::map<std::string, std::shared_ptr<const Function>, std::less<>>& functions() const { return functions_; }
+  const std::map<std::string, std::shared_ptr<const RegisteredGradient>, std::less<>>& gradients() const {
+    return gradients_;
+  }
 
  private:
   std::map<std::string, std::shared_ptr<const Function>, std::less<>> functions_;

@@ -207,6 +207,75 @@ Tensors Tracer::record(const ops::Op& op, std::span<const Tensor> inputs, const 
   return symbols;
 }
 
+Tensors Tracer::record_gradient(const Tensors& results, const Tensors& arguments, const Gradient& gradient) {
+  if (t_tracer && t_tracer != this && encloses(t_tracer))
+    return t_tracer->record_gradient(results, arguments, gradient);
+  Tensors all = results;
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  std::vector<DType> types;
+  for (const Tensor& each : all) types.push_back(each.dtype());
+  const Tensors outputs = record(*ops::Table::instance().find("IdentityN"), all, ops::Attrs{{"T", types}});
+  const auto first =
+      std::dynamic_pointer_cast<const Edge>(outputs[0].is_symbolic() ? outputs[0].symbol_value() : nullptr);
+  if (!first) return results;  // of values alone
+  CustomGradient made{first->output().node, results.size(), arguments.size(), nullptr, {}};
+  const auto inner = create(inner_name("gradient"));
+  {
+    const TraceScope scope(inner);
+    Tensors dys;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Tensor dy = inner->input({all[i].shape(), all[i].dtype(), fmt::format("result_grads_{}", i)});
+      if (i < results.size()) dys.push_back(dy);
+    }
+    const Tensors slopes = gradient(dys);
+    if (slopes.size() != arguments.size()) {
+      throw_invalid_argument(
+          fmt::format("custom_gradient: {} gradients were returned for {} arguments", slopes.size(), arguments.size()));
+    }
+    Finished finished = inner->finish(slopes);
+    add_function(finished.function, finished.library);
+    made.function = std::move(finished.function);
+    made.captures = std::move(finished.captures);
+  }
+  function_->body.node(made.node).gradient = made.function->name;
+  custom_gradients_.push_back(std::move(made));
+  return {outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(results.size())};
+}
+
+std::vector<Output> Tracer::captured_by_gradients(const std::vector<char>& needed) {
+  std::vector<Output> outputs;
+  for (const CustomGradient& each : custom_gradients_) {
+    if (!needed[static_cast<std::size_t>(each.node)]) continue;
+    for (const Tensor& capture : each.captures) {
+      if (capture.is_symbolic() && capture.dtype() != DType::kResource) outputs.push_back(import_output(capture));
+    }
+  }
+  return outputs;
+}
+
+void Tracer::register_gradients(const std::vector<char>& needed, const std::vector<int>& place) {
+  for (const CustomGradient& each : custom_gradients_) {
+    if (!needed[static_cast<std::size_t>(each.node)]) continue;
+    RegisteredGradient gradient;
+    gradient.function = each.function->name;
+    for (const Tensor& capture : each.captures) {
+      RegisteredGradient::Capture& made = gradient.captures.emplace_back();
+      if (!capture.is_symbolic()) {
+        made.value = capture;
+      } else if (const auto edge = std::dynamic_pointer_cast<const Edge>(capture.symbol_value()); edge->resource) {
+        made.value = Tensor::resource(edge->resource);
+      } else {
+        const Output output = import_output(capture);
+        made.function = function_->name;
+        made.output = {place[static_cast<std::size_t>(output.node)], output.output};
+      }
+    }
+    gradient.parts.resize(each.results + each.arguments);
+    for (std::size_t i = 0; i < each.arguments; ++i) gradient.parts[each.results + i].values = static_cast<int>(i);
+    library_.register_gradient(each.function->name, std::move(gradient));
+  }
+}
+
 std::string Tracer::inner_name(std::string_view kind) {
   Tracer* root = this;
   while (root->parent_) root = root->parent_;
@@ -216,17 +285,26 @@ std::string Tracer::inner_name(std::string_view kind) {
 Tracer::Finished Tracer::finish(const Tensors& results, const std::vector<std::string>& names) {
   std::vector<Output> values;
   for (const Tensor& result : results) values.push_back(import_output(result));
-  const Graph body = std::move(function_->body);
-  std::vector<char> needed(static_cast<std::size_t>(body.size()), 0);
+  std::vector<char> needed(static_cast<std::size_t>(function_->body.size()), 0);
   std::vector<int> stack = function_->effects;
   for (const Output& value : values) stack.push_back(value.node);
-  while (!stack.empty()) {
-    const int id = stack.back();
-    stack.pop_back();
-    if (std::exchange(needed[static_cast<std::size_t>(id)], 1)) continue;
-    for (const Output& input : body.node(id).inputs) stack.push_back(input.node);
-    for (int control : body.node(id).control_inputs) stack.push_back(control);
+  const auto mark = [&] {
+    while (!stack.empty()) {
+      const int id = stack.back();
+      stack.pop_back();
+      if (std::exchange(needed[static_cast<std::size_t>(id)], 1)) continue;
+      for (const Output& input : function_->body.node(id).inputs) stack.push_back(input.node);
+      for (int control : function_->body.node(id).control_inputs) stack.push_back(control);
+    }
+  };
+  mark();
+  for (const Output& captured : captured_by_gradients(needed)) {
+    if (static_cast<std::size_t>(captured.node) >= needed.size()) needed.resize(captured.node + 1, 0);
+    stack.push_back(captured.node);
   }
+  needed.resize(static_cast<std::size_t>(function_->body.size()), 0);
+  mark();
+  const Graph body = std::move(function_->body);
 
   Finished finished;
   Graph kept;
@@ -260,6 +338,7 @@ Tracer::Finished Tracer::finish(const Tensors& results, const std::vector<std::s
     function_->stateful |= op && op->signature->stateful;
   }
   for (int& effect : function_->effects) effect = place[static_cast<std::size_t>(effect)];
+  register_gradients(needed, place);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bool named = i < names.size() && !names[i].empty();
     const std::string name =

@@ -46,6 +46,8 @@ class Tracer : public ops::Recorder, public std::enable_shared_from_this<Tracer>
 
   Tensor input(const TensorSpec& spec);
   Tensors record(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs) override;
+  // As tf.custom_gradient: an IdentityN of results and arguments whose gradient is a function of the library.
+  Tensors record_gradient(const Tensors& results, const Tensors& arguments, const Gradient& gradient) override;
   // The edge that stands for `tensor` in this graph.
   Tensor import(const Tensor& tensor);
   // Makes a function callable from this graph, with all that it calls itself.
@@ -69,6 +71,9 @@ class Tracer : public ops::Recorder, public std::enable_shared_from_this<Tracer>
   Output constant(const Tensor& value);
   void order_effects(Node& node, int id, const ops::Op& op, std::span<const Tensor> inputs);
   bool encloses(const Tracer* inner) const;
+  // The outputs that gradient functions capture, of nodes that are among `needed`.
+  std::vector<Output> captured_by_gradients(const std::vector<char>& needed);
+  void register_gradients(const std::vector<char>& needed, const std::vector<int>& place);
 
   std::shared_ptr<Function> function_ = std::make_shared<Function>();
   FunctionLibrary library_;
@@ -78,6 +83,13 @@ class Tracer : public ops::Recorder, public std::enable_shared_from_this<Tracer>
   std::unordered_map<const void*, int> capture_of_;   // by Resource or Edge
   std::unordered_map<const void*, int> constant_of_;  // by the tensor's identity
   Tensors kept_;                                      // keeps identities alive
+  struct CustomGradient {
+    int node = 0;
+    std::size_t results = 0, arguments = 0;
+    std::shared_ptr<const Function> function;
+    Tensors captures;
+  };
+  std::vector<CustomGradient> custom_gradients_;
   std::unordered_map<const Resource*, int> last_write_;
   std::unordered_map<const Resource*, std::vector<int>> reads_since_;
   std::unordered_map<int, std::shared_ptr<Resource>> resource_of_;  // by _Arg node

@@ -1,6 +1,7 @@
 // Calling an operation: run it now, or record it where a graph is being built.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -14,6 +15,9 @@ class Recorder {
   virtual ~Recorder() = default;
   // `attrs` is complete: type and number attributes inferred, defaults filled in. Returns symbols.
   virtual Tensors record(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) = 0;
+  // `results` of `arguments`, whose gradients a function computes; without them where only shapes are inferred.
+  using Gradient = std::function<Tensors(const Tensors& dys)>;
+  virtual Tensors record_gradient(const Tensors& results, const Tensors& arguments, const Gradient& gradient);
 };
 
 // Runs `name` on the inputs (a list argument's tensors stand in line), or records it when an input is

@@ -81,6 +81,7 @@ struct Feature {
   OneOf<Int64List> int64_list = {};
   // "bytes_list", "float_list", "int64_list", or "" of an empty feature.
   std::string WhichOneof(std::string_view oneof = "kind") const;
+  std::string SerializeToString() const;
 };
 struct Features {
   FieldNamesOnly names_only = {};
@@ -97,6 +98,23 @@ struct Example {
   static Example FromString(std::string_view bytes);
   void ParseFromString(std::string_view bytes) { *this = FromString(bytes); }
   void ParseFromString(const Tensor& scalar) { *this = FromString(scalar.item<std::string>()); }
+};
+// A sequence of features, and a context that all of its steps have.
+struct FeatureList {
+  FieldNamesOnly names_only = {};
+  std::vector<Feature> feature = {};
+};
+struct FeatureLists {
+  FieldNamesOnly names_only = {};
+  std::map<std::string, FeatureList> feature_list = {};
+};
+struct SequenceExample {
+  FieldNamesOnly names_only = {};
+  Features context = {};
+  FeatureLists feature_lists = {};
+
+  // Keys in sorted order.
+  std::string SerializeToString() const;
 };
 
 }  // namespace lockstep::train
@@ -146,7 +164,48 @@ struct VarLenFeature {
   VarLenFeature(DTypeLike dtype) : dtype(dtype) {}
   DType dtype;
 };
-class FeatureDescription : public std::map<std::string, std::variant<FixedLenFeature, VarLenFeature>> {
+// A feature of any number of rows of this shape, padded with the default value to the longest of a batch; of a
+// SequenceExample, a row for each step. allow_missing: an example may lack it; TensorFlow's parse_example requires it.
+class FixedLenSequenceFeature {
+ public:
+  struct Options {
+    FieldNamesOnly names_only = {};
+    ShapeArg shape = {};
+    DTypeLike dtype = DType::kFloat32;
+    bool allow_missing = false;
+    FillValue default_value = {};  // default: 0 or ""
+  };
+  FixedLenSequenceFeature(const Options& options) : options_(options) {}
+  FixedLenSequenceFeature(const ShapeArg& shape, DTypeLike dtype, bool allow_missing = false)
+      : options_{{}, shape, dtype, allow_missing} {}
+  struct MissingOptions {
+    FieldNamesOnly names_only = {};
+    bool allow_missing = false;
+    FillValue default_value = {};
+  };
+  FixedLenSequenceFeature(const ShapeArg& shape, DTypeLike dtype, const MissingOptions& options)
+      : options_{{}, shape, dtype, options.allow_missing, options.default_value} {}
+  const Options& options() const { return options_; }
+
+ private:
+  Options options_;
+};
+// A feature of any number of values: a tensor for one example, rows of a RaggedTensor for several. Partitions are not
+// supported.
+struct RaggedFeature {
+  struct Options {
+    FieldNamesOnly names_only = {};
+    DTypeLike dtype = DType::kFloat32;
+    std::string value_key = {};  // default: the name in the description
+    DTypeLike row_splits_dtype = DType::kInt32;
+  };
+  RaggedFeature(DTypeLike dtype) : options{{}, dtype} {}
+  RaggedFeature(const Options& options) : options(options) {}
+  Options options;
+};
+class FeatureDescription
+    : public std::map<std::string,
+                      std::variant<FixedLenFeature, VarLenFeature, FixedLenSequenceFeature, RaggedFeature>> {
  public:
   using map::map;
   // Of features of one kind.
@@ -157,6 +216,16 @@ class FeatureDescription : public std::map<std::string, std::variant<FixedLenFea
 // The features of a serialized Example, or of a vector of them, by name.
 Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescription& features);
 Nested<Tensor> parse_example(const Tensor& serialized, const FeatureDescription& features);
+
+struct SequenceFeatures {
+  FieldNamesOnly names_only = {};
+  FeatureDescription context_features = {};
+  FeatureDescription sequence_features = {};
+};
+// The context and the lists of features of a serialized SequenceExample: const auto [context, sequences] = …
+Nested<Tensor> parse_single_sequence_example(const Tensor& serialized, const SequenceFeatures& features);
+// Of a vector of them: the context, the lists of features, and the number of steps of each list that is dense.
+Nested<Tensor> parse_sequence_example(const Tensor& serialized, const SequenceFeatures& features);
 
 // Writes a TFRecord file, which appears when it is closed. Errors are those of io::AtomicFile.
 class TFRecordWriter {

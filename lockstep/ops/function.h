@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -44,6 +45,12 @@ struct SignatureOf<Fn> : SignatureOf<decltype(&Fn::operator())> {};
 // What function() returns: calls are those of the function. Copies share its state.
 template <typename Fn, typename Signature = typename internal::SignatureOf<Fn>::type>
 class TensorFlowFunction;
+class Function;
+// What specs or example arguments stand for.
+inline Nested<TensorSpec> spec_of_argument(const Nested<TensorSpec>& spec) { return spec; }
+inline Nested<TensorSpec> spec_of_argument(const Tensor& example) {
+  return TensorSpec(example.shape(), example.dtype());
+}
 template <typename Fn, typename R, typename... A>
 class TensorFlowFunction<Fn, R(A...)> {
  public:
@@ -51,6 +58,12 @@ class TensorFlowFunction<Fn, R(A...)> {
   R operator()(A... arguments) const {
     const auto call = internal::enter_function(draws_);
     return fn_(std::forward<A>(arguments)...);
+  }
+
+  // The function for arguments of these specs, or like these: see Function.
+  template <typename F = Function, typename... Specs>
+  F get_concrete_function(const Specs&... specs) const {
+    return F(*this).get_concrete_function(spec_of_argument(specs)...);
   }
 
  private:
@@ -66,6 +79,12 @@ class TensorFlowFunction<Fn, void> {
   decltype(auto) operator()(A&&... arguments) const {
     const auto call = internal::enter_function(draws_);
     return fn_(std::forward<A>(arguments)...);
+  }
+
+  // The function for arguments of these specs, or like these: see Function.
+  template <typename F = Function, typename... Specs>
+  F get_concrete_function(const Specs&... specs) const {
+    return F(*this).get_concrete_function(spec_of_argument(specs)...);
   }
 
  private:
@@ -144,11 +163,12 @@ class Function {
   // Empty where the function was made without one.
   const Signature& input_signature() const;
 
-  // The function for arguments of these specs, which calls are checked against; it is one of concrete_functions() from
-  // now on. Throws InvalidArgument where the function has an input signature that does not allow them.
-  template <std::convertible_to<Nested<TensorSpec>>... Specs>
+  // The function for arguments of these specs, or with those of example tensors, which calls are checked against; it is
+  // one of concrete_functions() from now on. Throws InvalidArgument where the function has an input signature that does
+  // not allow them.
+  template <typename... Specs>
   Function get_concrete_function(const Specs&... specs) const {
-    return concrete(Signature{Nested<TensorSpec>(specs)...});
+    return concrete(Signature{spec_of_argument(specs)...});
   }
   // What a SavedModel contains: this function, if it has an input signature; otherwise one for each of the dtypes and
   // shapes that calls have had (the first hundred) or that get_concrete_function() was asked for, in this order.
@@ -197,6 +217,15 @@ class Function {
   [[noreturn]] static void throw_wrong_arguments(std::size_t expected, std::size_t found);
 
   std::shared_ptr<State> state_;
+};
+
+// tf.executing_eagerly(): functions of datasets and tf.function run at once as well.
+inline bool executing_eagerly() { return true; }
+// with tf.device("CPU:0"): here all tensors are on the CPU; a scope, `const ls::device cpu("CPU:0");`, has no effect.
+class [[maybe_unused]] device {
+ public:
+  explicit device(const std::string& name) { static_cast<void>(name); }
+  ~device() {}
 };
 
 // tf.config.run_functions_eagerly(): functions are always called at once, and traced only where they are saved.

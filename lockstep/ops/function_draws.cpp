@@ -20,11 +20,12 @@ PhiloxState philox_of_op_seeds(std::int64_t seed, std::int64_t seed2) {
   return philox_from_seeds(high, draw());
 }
 
-FunctionDraws::Call::Call(FunctionDraws& draws) : outer_(t_call), draws_(outer_ ? outer_->draws_ : draws) {
+FunctionDraws::Call::Call(FunctionDraws& draws, Nesting nesting)
+    : before_(t_call), outer_(nesting == Nesting::kExpanded ? before_ : nullptr), draws_(outer_ ? outer_->draws_ : draws) {
   if (outer_) path_ = fmt::format("{}/{}", outer_->path_, outer_->inner_calls_++);
   t_call = this;
 }
-FunctionDraws::Call::~Call() { t_call = outer_; }
+FunctionDraws::Call::~Call() { t_call = before_; }
 
 FunctionDraws* FunctionDraws::current() { return t_call ? &t_call->draws_ : nullptr; }
 

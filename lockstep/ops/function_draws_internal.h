@@ -23,18 +23,20 @@ class FunctionDraws {
   void restore(const Json& state);
   bool empty() const;  // none of its calls has drawn
 
-  // A call on this thread. The operations of a call within another call are nodes of the outermost function, others for
-  // each call, as TensorFlow expands functions.
+  // A call on this thread. The operations of a call within another one are nodes of the outermost function, others for
+  // each call, as TensorFlow expands functions; but not those of a call apart.
+  enum class Nesting { kExpanded, kApart };
   class Call {
    public:
-    explicit Call(FunctionDraws& draws);
+    explicit Call(FunctionDraws& draws, Nesting nesting = Nesting::kExpanded);
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
    private:
     friend class FunctionDraws;
-    Call* const outer_;
+    Call* const before_;    // on this thread
+    Call* const outer_;     // null: this is the outermost one
     FunctionDraws& draws_;  // of the outermost call
     std::string path_;
     int inner_calls_ = 0;

@@ -44,7 +44,9 @@ class IntOrInts : public Ints {
 };
 // What is or becomes one tensor; ragged tensors have functions of their own.
 template <typename X>
-concept OneTensor = std::convertible_to<X, Tensor> && !requires(const X& x) { x.ragged_rank(); };
+concept OneTensor = std::convertible_to<X, Tensor> && !requires(const X& x) {
+  x.ragged_rank();
+};
 // A reduction by keywords, and by position. The latter is a template, because GCC would take {.axis = 1} for a list.
 #define LOCKSTEP_REDUCE(function)                                                       \
   Tensor function(const Tensor& x, const AxisKeywords& keywords);                       \
@@ -222,6 +224,13 @@ class Unpacked : public Tensors {
   template <std::size_t I>
   Tensor get() const {
     return parts<2>()[I];
+  }
+  // std::tie(train, rest) = ops::split(x, 2);
+  template <std::same_as<Tensor>... T>
+  requires(sizeof...(T) > 1) operator std::tuple<T&...>() const {
+    if (size() != sizeof...(T)) throw_wrong_size(size(), sizeof...(T));
+    auto next = const_cast<Unpacked&>(*this).begin();
+    return std::tuple<T&...>{static_cast<T&>(*next++)...};
   }
 };
 

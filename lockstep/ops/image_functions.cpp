@@ -360,10 +360,6 @@ Tensor encode_jpeg(const Tensor& image, std::int64_t quality) {
   return ops::call1("EncodeJpeg", {image}, {{"quality", quality}});
 }
 Tensor encode_png(const Tensor& image) { return ops::call1("EncodePng", {image}); }
-Tensor serialize_tensor(const Tensor& tensor) { return ops::call1("SerializeTensor", {tensor}); }
-Tensor parse_tensor(const Tensor& serialized, DTypeLike out_type) {
-  return ops::call1("ParseTensor", {serialized}, {{"out_type", out_type}});
-}
 Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type) {
   return ops::call1("DecodeRaw", {input_bytes}, {{"out_type", out_type}});
 }

@@ -201,16 +201,6 @@ inline Tensor decode_png(const Tensor& contents, const DecodeKeywords& keywords)
 }
 Tensor encode_jpeg(const Tensor& image, std::int64_t quality = 95);
 Tensor encode_png(const Tensor& image);
-// A tensor as bytes (a TensorProto), and back. parse_tensor throws InvalidArgument for another dtype.
-Tensor serialize_tensor(const Tensor& tensor);
-Tensor parse_tensor(const Tensor& serialized, DTypeLike out_type);
-struct OutTypeKeywords {
-  FieldNamesOnly names_only = {};
-  DTypeLike out_type = DType::kFloat32;
-};
-inline Tensor parse_tensor(const Tensor& serialized, const OutTypeKeywords& o) {
-  return parse_tensor(serialized, o.out_type);
-}
 // Numbers from the bytes of strings.
 Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type);
 

@@ -3,6 +3,10 @@
 // dtype of the tensor; an integer tensor cannot be combined with a fraction (InvalidArgument).
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <type_traits>
+
 #include "lockstep/ops/functions.h"
 #include "lockstep/tensor/structure.h"
 
@@ -74,6 +78,22 @@ LOCKSTEP_LIST_OPERATOR(-)
 LOCKSTEP_LIST_OPERATOR(*)
 LOCKSTEP_LIST_OPERATOR(/)
 #undef LOCKSTEP_LIST_OPERATOR
+
+// Texts: tf.constant("a") + "b".
+template <typename S>
+concept TextOnly = std::is_convertible_v<const S&, std::string_view> && !std::is_convertible_v<const S&, Tensor>;
+template <TextOnly S>
+Tensor operator+(const Tensor& a, const S& b) {
+  return a + Tensor::strings({std::string(b)}, {});
+}
+template <TextOnly S>
+Tensor operator+(const S& a, const Tensor& b) {
+  return Tensor::strings({std::string(a)}, {}) + b;
+}
+template <TextOnly S>
+Tensor& operator+=(Tensor& a, const S& b) {
+  return a = a + b;
+}
 
 // Python's len() of a model's result: the number of parts of a list or a dict, or the first extent of a tensor.
 inline std::int64_t len(const Nested<Tensor>& structure) {

@@ -48,12 +48,22 @@ Tensor join(const std::vector<Text>& parts, std::string_view separator) {
   return ops::call1("StringJoin", std::span<const Tensor>(texts), {{"separator", std::string(separator)}});
 }
 Tensor join(const std::vector<Text>& parts, const JoinKeywords& keywords) { return join(parts, keywords.separator); }
-Parts::Parts(std::vector<std::vector<std::string>> rows, bool of_one_text)
-    : List(std::move(rows)), RaggedRow([&] {
-        const std::vector<std::vector<std::string>>& lists = *this;
-        if (!of_one_text) return RaggedTensor(lists);
-        return RaggedTensor(Tensor::strings(lists[0], {static_cast<std::int64_t>(lists[0].size())}));
-      }()) {}
+namespace {
+
+Tensor vector_of(const std::vector<std::string>& texts) {
+  return Tensor::strings(texts, {static_cast<std::int64_t>(texts.size())});
+}
+
+}  // namespace
+
+Parts::Parts(const std::vector<std::vector<std::string>>& rows, bool of_one_text)
+    : RaggedRow(of_one_text ? RaggedTensor(vector_of(rows[0])) : RaggedTensor(rows)) {}
+Parts::operator std::vector<std::vector<std::string>>() const {
+  if (ragged_rank() == 0) return {to_vector<std::string>()};
+  std::vector<std::vector<std::string>> rows;
+  for (const Parts& row : *this) rows.push_back(row);
+  return rows;
+}
 Parts split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) {
   const Tensor texts = one_axis("split", x);
   const Tensors parts = ops::call("StringSplitV2", {texts, text(separator)}, {{"maxsplit", maxsplit}});
@@ -61,7 +71,7 @@ Parts split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) 
   const std::vector<std::string>& words = parts[1].string_values();
   std::vector<std::vector<std::string>> rows(static_cast<std::size_t>(texts.dim(0)));
   for (std::size_t i = 0; i < words.size(); ++i) rows[static_cast<std::size_t>(places[2 * i])].push_back(words[i]);
-  return {std::move(rows), x.rank() == 0};
+  return {rows, x.rank() == 0};
 }
 Parts bytes_split(const Tensor& x) {
   std::vector<std::vector<std::string>> rows;
@@ -69,14 +79,14 @@ Parts bytes_split(const Tensor& x) {
     rows.emplace_back();
     for (const char byte : each) rows.back().emplace_back(1, byte);
   }
-  return {std::move(rows), x.rank() == 0};
+  return {rows, x.rank() == 0};
 }
 Parts unicode_split(const Tensor& x, std::string_view input_encoding) {
   if (input_encoding != "UTF-8")
     throw_invalid_argument(fmt::format("unicode_split: unknown encoding '{}', expected UTF-8", input_encoding));
   std::vector<std::vector<std::string>> rows;
   for (const std::string& each : one_axis("unicode_split", x).string_values()) rows.push_back(characters(each));
-  return {std::move(rows), x.rank() == 0};
+  return {rows, x.rank() == 0};
 }
 Tensor reduce_join(const Tensor& x, std::string_view separator) {
   return ops::call1("ReduceJoin", {x, ops::range(x.rank() - 1, -1, -1)}, {{"separator", std::string(separator)}});

@@ -101,15 +101,44 @@ inline Tensor regex_replace(const Tensor& x, const ReplaceKeywords& o) {
   return regex_replace(x, o.pattern, o.rewrite, o.replace_global);
 }
 Tensor regex_full_match(const Tensor& x, std::string_view pattern);
-// The parts of one text, a vector, or of each of several, a ragged tensor; and the same in lists. They convert to a
-// tensor of one or two axes; FailedPrecondition where their numbers of parts differ.
-class Parts : public List<std::vector<std::string>>, public RaggedRow {
+// The parts of one text, a vector, or of each of several, a ragged tensor; also a part, or the parts of one of the
+// texts. They convert to a tensor of as many axes, FailedPrecondition where the numbers of parts differ, to std::string
+// and to vectors.
+class Parts : public RaggedRow {
  public:
-  Parts(std::vector<std::vector<std::string>> rows, bool of_one_text);
-  using List::operator[];
-  friend bool operator==(const Parts& parts, const std::vector<std::vector<std::string>>& lists) {
-    return static_cast<const std::vector<std::vector<std::string>>&>(parts) == lists;
+  explicit Parts(const RaggedTensor& parts) : RaggedRow(parts) {}
+  Parts(const std::vector<std::vector<std::string>>& rows, bool of_one_text);
+  Parts operator[](std::int64_t index) const { return Parts(RaggedTensor::operator[](index)); }
+  using RaggedRow::operator[];
+  template <std::same_as<std::string> T>
+  explicit operator T() const {
+    return static_cast<Tensor>(*this).item<std::string>();
   }
+  operator std::vector<std::string>() const { return to_vector<std::string>(); }
+  // One row of one text.
+  operator std::vector<std::vector<std::string>>() const;
+  friend bool operator==(const Parts& parts, const std::vector<std::vector<std::string>>& lists) {
+    return std::vector<std::vector<std::string>>(parts) == lists;
+  }
+  std::size_t size() const { return static_cast<std::size_t>(ragged_rank() > 0 ? nrows() : flat_values().dim(0)); }
+  bool empty() const { return size() == 0; }
+
+  class Iterator {
+   public:
+    Iterator(const Parts& parts, std::int64_t place) : parts_(&parts), place_(place) {}
+    Parts operator*() const { return (*parts_)[place_]; }
+    Iterator& operator++() {
+      ++place_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return place_ == other.place_; }
+
+   private:
+    const Parts* parts_;
+    std::int64_t place_;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, static_cast<std::int64_t>(size())}; }
 };
 // The parts of each text between separators, at most maxsplit + 1 of them; "": words between white space.
 Parts split(const Tensor& x, std::string_view separator = "", std::int64_t maxsplit = -1);
@@ -134,8 +163,7 @@ struct EncodingKeywords {
 inline Parts unicode_split(const Tensor& x, const EncodingKeywords& o) { return unicode_split(x, o.input_encoding); }
 template <std::convertible_to<std::string> Text>
 Tensor unicode_split(const Text& text, std::string_view input_encoding = "UTF-8") {
-  const std::vector<std::string> parts = unicode_split(Tensor::strings({std::string(text)}, {1}), input_encoding)[0];
-  return Tensor::strings(parts, {static_cast<std::int64_t>(parts.size())});
+  return unicode_split(Tensor::strings({std::string(text)}, {}), input_encoding);
 }
 // Of texts in a vector.
 template <std::same_as<std::vector<std::string>> Texts>

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/random/seeds.h"
 
 namespace lockstep::random {
@@ -113,7 +114,11 @@ void set_global_seed_state(const std::optional<SeedPair>& state) {
   global.state = state;
 }
 
-PausedGenerators::PausedGenerators() { ++paused_generators; }
+struct PausedGenerators::Function {
+  ops::FunctionDraws draws;
+  ops::FunctionDraws::Call call{draws, ops::FunctionDraws::Nesting::kApart};
+};
+PausedGenerators::PausedGenerators() : function_(std::make_unique<Function>()) { ++paused_generators; }
 PausedGenerators::~PausedGenerators() { --paused_generators; }
 
 void drop_global_seed_generator() { set_global_seed_state(std::nullopt); }

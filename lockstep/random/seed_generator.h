@@ -95,6 +95,10 @@ class PausedGenerators {
   ~PausedGenerators();
   PausedGenerators(const PausedGenerators&) = delete;
   PausedGenerators& operator=(const PausedGenerators&) = delete;
+
+ private:
+  struct Function;
+  std::unique_ptr<Function> function_;  // whose stateful operations have states of their own
 };
 
 // Forgets the generator behind seedless draws; the next one makes a new one.

@@ -71,7 +71,8 @@ struct SaveOptions {
   std::vector<std::string> namespace_whitelist;
   bool save_debug_info = false;
   std::map<std::string, std::string> function_aliases;
-  std::string experimental_io_device;  // "/job:localhost" or a local device
+  std::string experimental_io_device;         // "/job:localhost" or a local device
+  bool experimental_custom_gradients = true;  // those of ls::custom_gradient are written with the functions
   std::vector<std::string> extra_tags;
   // "2.4": FailedPrecondition, naming the operations, where TensorFlow of this version could not run the graph.
   // Versions before 1.4 count as 1.4, others as the nearest older one of 1.12, 1.15, 2.2, 2.4, 2.6, 2.8, 2.11, 2.14
@@ -175,6 +176,12 @@ class LoadedModel {
   Structure call(const std::string& name, const std::vector<Structure>& arguments,
                  std::optional<bool> training = std::nullopt,
                  const std::map<std::string, Structure>& keywords = {}) const;
+  // Of one argument: loaded.call("serve", x).
+  template <typename X>
+  requires(std::is_convertible_v<const X&, Structure> &&
+           !std::is_convertible_v<const X&, std::vector<Structure>>) Structure
+      call(const std::string& name, const X& argument)
+  const { return call(name, std::vector<Structure>{argument}); }
   // __call__.
   Structure operator()(const Structure& inputs, std::optional<bool> training = std::nullopt) const {
     return call("__call__", {inputs}, training);

@@ -78,6 +78,7 @@ Export::Export(const Exportable& model, const SaveOptions& options) : model_(mod
   trace_losses();
   for (const auto& [key, function] : model_.signatures) wrap_signature(key, function);
   if (model_.signatures.empty()) wrap_default_signature();
+  if (options_.experimental_custom_gradients) gradients_ = library_.gradients();
   build_objects();
   number_objects();
   build_checkpoint_graph();
@@ -355,6 +356,42 @@ void Export::write_objects(tensorflow::SavedObjectGraph* graph) const {
     for (const Concrete& concrete : *more) add_concrete(concrete, graph);
   }
   for (const SignatureExport& signature : signatures_) add_concrete(signature.wrapper, graph);
+  for (const auto& [name, gradient] : gradients_) add_gradient(*gradient, graph);
+}
+
+// A function of the gradients of the node's outputs. Tensors that it captures are objects of their own.
+void Export::add_gradient(const graph::RegisteredGradient& gradient, tensorflow::SavedObjectGraph* graph) const {
+  const auto function = library_.find(gradient.function);
+  auto& entry = (*graph->mutable_concrete_functions())[gradient.function];
+  for (const graph::RegisteredGradient::Capture& capture : gradient.captures) {
+    if (capture.value.defined()) {
+      entry.add_bound_inputs(object_of(capture.value, gradient.function).id);
+      continue;
+    }
+    const graph::Node& node = library_.find(capture.function)->body.node(capture.output.node);
+    entry.add_bound_inputs(graph->nodes_size());
+    auto* captured = graph->add_nodes()->mutable_captured_tensor();
+    captured->set_name(fmt::format("{}:{}", node.name, capture.output.output));
+    captured->set_concrete_function(capture.function);
+  }
+  auto* both = entry.mutable_canonicalized_input_signature()->mutable_tuple_value();
+  auto* positional = both->add_values()->mutable_tuple_value();
+  positional->add_values()->mutable_none_value();  // the operation
+  for (std::size_t i = 0; i < gradient.parts.size(); ++i) {
+    const graph::Argument& argument = function->arguments[i];
+    write_spec({argument.shape.value_or(Shape::unknown_rank()), argument.dtype, argument.user_name},
+               positional->add_values());
+  }
+  both->add_values()->mutable_dict_value();
+  auto* results = entry.mutable_output_signature()->mutable_list_value();
+  for (const graph::RegisteredGradient::Part& part : gradient.parts) {
+    if (part.values < 0) {
+      results->add_values()->mutable_none_value();
+    } else {
+      const graph::Result& result = function->results[static_cast<std::size_t>(part.values)];
+      write_spec({Shape::unknown_rank(), result.dtype}, results->add_values());
+    }
+  }
 }
 
 void Export::write_object(const ObjectNode& node, tensorflow::SavedObject* object) const {

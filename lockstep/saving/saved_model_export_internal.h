@@ -63,6 +63,9 @@ class Export {
   const std::vector<ObjectNode*>& tables() const { return tables_; }
   const std::vector<SignatureExport>& signatures() const { return signatures_; }
   const graph::FunctionLibrary& library() const { return library_; }
+  // By the name that nodes have for them; none where SaveOptions leaves them out.
+  using Gradients = std::map<std::string, std::shared_ptr<const graph::RegisteredGradient>, std::less<>>;
+  const Gradients& gradients() const { return gradients_; }
   const SaveOptions& options() const { return options_; }
   // Where a variable's value stands in the checkpoint; parallel to variables().
   const std::vector<std::string>& keys() const { return keys_; }
@@ -91,6 +94,7 @@ class Export {
   ObjectNode* variable_list(const std::function<bool(const VariablePtr&)>& wanted);
   std::string function_name(const std::string& base);
   void add_concrete(const Concrete& concrete, tensorflow::SavedObjectGraph* graph) const;
+  void add_gradient(const graph::RegisteredGradient& gradient, tensorflow::SavedObjectGraph* graph) const;
   void write_object(const ObjectNode& node, tensorflow::SavedObject* object) const;
 
   const Exportable& model_;
@@ -99,6 +103,7 @@ class Export {
   std::vector<Concrete> losses_, table_functions_;
   std::vector<SignatureExport> signatures_;
   graph::FunctionLibrary library_;
+  Gradients gradients_;
   int next_function_ = 10;
   std::vector<std::unique_ptr<ObjectNode>> owned_;
   std::unordered_map<const Resource*, ObjectNode*> variable_objects_, table_objects_;

@@ -43,6 +43,11 @@ class OuterGraph {
       graph::function_to_proto(*function, exported_.library(),
                                meta_->mutable_graph_def()->mutable_library()->add_function());
     }
+    for (const auto& [name, gradient] : exported_.gradients()) {
+      auto* registered = meta_->mutable_graph_def()->mutable_library()->add_registered_gradients();
+      registered->set_gradient_func(gradient->function);
+      registered->set_registered_op_type(name);
+    }
   }
 
  private:

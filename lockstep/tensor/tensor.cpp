@@ -423,4 +423,11 @@ Tensor Tensor::numpy() const {
   return aten(*this).requires_grad() ? wrap(aten(*this).detach()) : *this;
 }
 
+void Tensor::set_shape(const Shape& expected) const {
+  if (!shape().compatible_with(expected)) {
+    throw_invalid_argument(
+        fmt::format("set_shape: the tensor has shape {}, expected {}", shape().to_string(), expected.to_string()));
+  }
+}
+
 }  // namespace lockstep

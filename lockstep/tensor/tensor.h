@@ -200,6 +200,8 @@ class Tensor {
   // programs use most: x_train.reshape(60000, 784).astype("float32"). Axes and results are NumPy's: sums of integers are int64,
   // means float64, std divides by n, argmax without an axis is a place among all elements.
   Tensor numpy() const;
+  // tf.Tensor.set_shape: throws InvalidArgument unless the tensor has this shape, which may have unknown extents.
+  void set_shape(const Shape& shape) const;
   Tensor reshape(const ShapeArg& shape) const;
   template <std::integral... I>
   Tensor reshape(I... extents) const {

@@ -26,6 +26,12 @@ class Predictions : public Structure {
   requires(sizeof...(More) > 0) Predictions(const Structure& first, const More&... more)
       : Structure(Structure::list({first, more...})) {}
 
+  // preds = ops::argmax(preds, -1);
+  Predictions& operator=(const Tensor& other) {
+    Structure::operator=(Structure(other));
+    return *this;
+  }
+
   int ndim() const { return leaf().ndim(); }
   template <typename D>
   Tensor astype(const D& dtype) const {
