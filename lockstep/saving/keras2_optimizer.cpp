@@ -68,20 +68,22 @@ Form form_of(const std::vector<std::string_view>& names) {
 }
 
 // Keras before TensorFlow 2 named slots "training/Adam/Variable_3:0": kind by kind, after the number of iterations,
-// which some optimizers lack. `ends` are the kinds in that order.
+// which some optimizers lack.
 std::vector<VariablePtr> standalone_targets(const Optimizer& optimizer, const std::vector<std::string_view>& names) {
   std::vector<OptimizerSlots> kinds = train::slots_of(optimizer);
   std::stable_sort(kinds.begin(), kinds.end(), [](const OptimizerSlots& a, const OptimizerSlots& b) {
     return (a.kind->keras2_first == "vhat") < (b.kind->keras2_first == "vhat");
   });
   std::vector<VariablePtr> targets;
-  if (!names.empty() && last_part(without_number(names[0])).starts_with("iterations"))
-    targets.push_back(optimizer.iterations_variable());
   if (const VariablePtr product = momentum_product(optimizer)) targets.push_back(product);
   for (const OptimizerSlots& slots : kinds) targets.insert(targets.end(), slots.slots.begin(), slots.slots.end());
   // Adam without amsgrad has placeholders after its slots, SGD without momentum has zeros.
   const std::size_t n = optimizer.trainable_variables().size();
   const bool more = optimizer.class_name() == "Adam" || optimizer.class_name() == "SGD";
+  // Keras 1 gave no variable a name of its own.
+  const bool named = !names.empty() && last_part(without_number(names[0])).starts_with("iterations");
+  const bool counted = names.size() == targets.size() + 1 || (more && names.size() == targets.size() + 1 + n);
+  if (named || counted) targets.insert(targets.begin(), optimizer.iterations_variable());
   if (more && names.size() == targets.size() + n) targets.resize(names.size());
   return targets.size() == names.size() ? targets : std::vector<VariablePtr>{};
 }
