@@ -132,9 +132,11 @@ std::vector<LayerPtr> parts_of(const Layer& layer) {
 }
 
 std::vector<Tensor> leaf(const Layer& layer, std::vector<Tensor> saved, const WeightsOrigin& origin) {
+  // With Theano Keras turned the kernels of separable convolutions around itself.
+  const bool flipped = origin.flipped_kernels && layer.class_name() != "SeparableConv2D";
   const auto convert = [&](Tensor& kernel) {
     if (origin.major == 1) kernel = kernel_of_keras_1(layer, kernel);
-    if (origin.flipped_kernels) kernel = turned_around(kernel);
+    if (flipped) kernel = turned_around(kernel);
   };
   const auto kernels = static_cast<std::size_t>(kernels_in(layer.class_name()));
   const GatesRow* row = origin.major == 1 ? gates_row(layer) : nullptr;
