@@ -49,6 +49,8 @@ using ElementSpec = Nested<TensorSpec>;
 // Cardinalities that are not a number of elements.
 inline constexpr std::int64_t kInfiniteCardinality = -1;
 inline constexpr std::int64_t kUnknownCardinality = -2;
+inline constexpr std::int64_t INFINITE_CARDINALITY = kInfiniteCardinality;
+inline constexpr std::int64_t UNKNOWN_CARDINALITY = kUnknownCardinality;
 // As the argument of prefetch() and map().
 inline constexpr std::int64_t AUTOTUNE = -1;
 

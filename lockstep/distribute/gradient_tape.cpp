@@ -87,13 +87,21 @@ void GradientTape::watch(const Tensor& tensor) {
 
 void GradientTape::watch(const distribute::Variable& variable) {
   GradientTape* const previous = std::exchange(t_tape, this);
-  const bool watch_all = std::exchange(options_.watch_accessed_variables, true);
+  leaves_.try_emplace(&*variable);
   leaf_of(*variable, variable->copy(0));
-  options_.watch_accessed_variables = watch_all;
   t_tape = previous;
 }
 
+bool GradientTape::takes(distribute::VariableImpl& variable) const {
+  if (options_.watch_accessed_variables && (trained_only_ ? variable.trainable() : variable.made_trainable()))
+    return true;
+  return !leaves_.empty() && leaves_.contains(&variable);  // by watch()
+}
+
 Tensor GradientTape::leaf_of(distribute::VariableImpl& variable, const Tensor& value) {
+  bool taken = false;
+  for (const GradientTape* tape = t_tape; tape && !taken; tape = tape->outer_) taken = tape->takes(variable);
+  if (!taken) return {};
   // All tapes of a thread share the leaf of the outermost tape that watches the variable. After an assignment there is
   // a new one. A read of a value in the memory of workers copies it.
   const bool one_value =
@@ -102,10 +110,11 @@ Tensor GradientTape::leaf_of(distribute::VariableImpl& variable, const Tensor& v
   Tensor leaf;
   for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
     const auto known = tape->leaves_.find(&variable);
-    if (known != tape->leaves_.end() && same(known->second.back().first, current)) leaf = known->second.back().second;
+    if (known != tape->leaves_.end() && !known->second.empty() && same(known->second.back().first, current))
+      leaf = known->second.back().second;
   }
   for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
-    if (!tape->options_.watch_accessed_variables) continue;
+    if (!tape->takes(variable)) continue;
     if (!is_floating(value.dtype()) && !is_complex(value.dtype())) continue;
     if (!leaf.defined()) leaf = ops::make_leaf(value);
     auto& leaves = tape->leaves_[&variable];
@@ -203,7 +212,7 @@ Tensors GradientTape::leaves_of(const Variables& sources, std::vector<std::size_
   return leaves;
 }
 
-Tensors GradientTape::gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients,
+List<Tensor> GradientTape::gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients,
                                const Ready& ready) {
   std::vector<std::size_t> places;
   const Tensors leaves = leaves_of(sources, places);
@@ -223,7 +232,7 @@ Tensors GradientTape::gradient(const Targets& targets, const Variables& sources,
   return gradients;
 }
 
-Tensors GradientTape::gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients) {
+List<Tensor> GradientTape::gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients) {
   Tensors leaves;
   for (const Tensor& source : sources) leaves.push_back(known(source));
   return compute(targets, leaves, output_gradients);
@@ -249,7 +258,7 @@ Nested<Tensor> GradientTape::gradient_of(const Targets& targets, const Nested<Gr
   return sources.pack(gradients);
 }
 
-Tensors GradientTape::gradient(const Targets& targets, const Variables& sources, const GradientOptions& options) {
+List<Tensor> GradientTape::gradient(const Targets& targets, const Variables& sources, const GradientOptions& options) {
   Tensors gradients = gradient(targets, sources, options.output_gradients);
   for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = filled(gradients[i], sources[i], options);
   return gradients;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/tensor/structure.h"
 
@@ -99,9 +100,9 @@ class GradientTape {
   // gradient before all are complete.
   using Ready = std::function<void(std::size_t source, const Tensor& gradient)>;
   using Variables = std::vector<distribute::Variable>;
-  Tensors gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients = {},
+  List<Tensor> gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients = {},
                    const Ready& ready = {});
-  Tensors gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients = {});
+  List<Tensor> gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients = {});
   template <std::size_t N>
   Gradients<N> gradient(const Targets& targets, const distribute::Variable (&sources)[N],
                         const Tensor& output_gradients = {}) {
@@ -138,7 +139,7 @@ class GradientTape {
                                                                         const GradientOptions& options) {
     return filled(gradient(targets, source, options.output_gradients), source, options);
   }
-  Tensors gradient(const Targets& targets, const Variables& sources, const GradientOptions& options);
+  List<Tensor> gradient(const Targets& targets, const Variables& sources, const GradientOptions& options);
   template <std::size_t N>
   Gradients<N> gradient(const Targets& targets, const distribute::Variable (&sources)[N],
                         const GradientOptions& options) {
@@ -177,6 +178,9 @@ class GradientTape {
   // Ends the recording before the tape does.
   void end_recording();
 
+  // Leaves out the variables of frozen layers, whose gradients are not asked for.
+  void watch_trained_only() { trained_only_ = true; }
+
   // The leaf that stands for a variable on this thread's tapes; undefined when no tape watches it.
   static Tensor leaf_of(distribute::VariableImpl& variable, const Tensor& value);
 
@@ -195,6 +199,10 @@ class GradientTape {
                              const std::function<Tensor(std::int64_t)>& pick);
 
   Options options_;
+  // Whether a read of the variable is recorded.
+  bool takes(distribute::VariableImpl& variable) const;
+
+  bool trained_only_ = false;
   bool recording_ = true;
   bool used_ = false;
   GradientTape* outer_ = nullptr;

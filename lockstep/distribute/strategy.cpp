@@ -330,6 +330,13 @@ Nested<Tensor> Strategy::reduce(ReduceOpArg op, const PerReplica<Nested<Tensor>>
   return values[0].pack(reduce(op, PerReplica<Tensors>(std::move(lists)), axis));
 }
 
+Tensor Strategy::reduce_one(ReduceOpArg op, const Tensor& value, std::optional<int> axis) {
+  if (num_replicas_in_sync() != 1) {
+    throw_invalid_argument(fmt::format(
+        "reduce: found one tensor, expected the values of {} replicas, as run() returns them", num_replicas_in_sync()));
+  }
+  return reduce(op, PerReplica<Tensor>(Tensors{value}), axis);
+}
 Tensor Strategy::reduce(ReduceOpArg op, const VariablePtr& variable, std::optional<int> axis) {
   variable->require_made_under(*this);
   Tensors copies;

@@ -268,6 +268,12 @@ class Strategy {
     for (const T value : values.values()) scalars.push_back(Tensor::scalar(value));
     return reduce(op, PerReplica<Tensor>(std::move(scalars)));
   }
+  // Of a tensor, which is the value of the only replica. Throws InvalidArgument where there are several.
+  template <typename V>
+  requires(std::is_same_v<V, Tensor> || std::is_same_v<V, Nested<Tensor>>) Tensor
+      reduce(ReduceOpArg op, const V& value, std::optional<int> axis = std::nullopt) {
+    return reduce_one(op, static_cast<Tensor>(value), axis);
+  }
   // strategy.reduce("MEAN", values, {.axis = 0}).
   template <typename V>
   auto reduce(ReduceOpArg op, const V& values, const ReduceKeywords& o) {
@@ -275,6 +281,7 @@ class Strategy {
   }
   // The same for a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
   Tensor reduce(ReduceOpArg op, const VariablePtr& variable, std::optional<int> axis = std::nullopt);
+  Tensor reduce_one(ReduceOpArg op, const Tensor& value, std::optional<int> axis);
   // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
   Tensor gather(const PerReplica<Tensor>& values, int axis);
   // Of structures: each of their tensors.

@@ -72,6 +72,7 @@ Variable Variable::create(Tensor initial_value, VariableOptions options) {
   }
   variable->aggregation_ = options.aggregation;
   variable->trainable_ = options.trainable.value_or(options.synchronization != VariableSynchronization::kOnRead);
+  variable->made_trainable_ = variable->trainable_;
   variable->num_copies_ = strategy ? strategy->num_local_replicas() : 1;
   if (strategy) variable->workers_ = strategy->workers();
   if (variable->workers_ && !t_own_initial_values)
@@ -210,7 +211,7 @@ Tensor VariableImpl::read() {
   const bool summed = workers_ && synchronization_ == VariableSynchronization::kOnRead;  // over workers of one replica
   if ((num_copies_ > 1 || summed) && !replica_context()) return numpy();
   const Tensor value = copy(num_copies_ > 1 ? current_local_replica() : 0);
-  if (trainable_ && ops::grad_enabled()) {
+  if (ops::grad_enabled()) {
     const Tensor leaf = GradientTape::leaf_of(*this, value);
     if (leaf.defined()) return leaf;
   }

@@ -295,6 +295,8 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   bool is_initialized() const override { return true; }
   bool trainable() const { return trainable_; }
   void set_trainable(bool trainable) { trainable_ = trainable; }
+  // As it was made: what tapes watch, as in TensorFlow, where a frozen layer of Keras leaves its variables as they are.
+  bool made_trainable() const { return made_trainable_; }
   VariableSynchronization synchronization() const { return synchronization_; }
   VariableAggregation aggregation() const { return aggregation_; }
   // The projection that optimizers apply after each update (keras.constraints); may be empty.
@@ -346,6 +348,7 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   DType dtype_ = DType::kInvalid;
   Shape shape_;
   bool trainable_ = true;
+  bool made_trainable_ = true;  // also while a layer is frozen
   Constraint constraint_;
   VariableSynchronization synchronization_ = VariableSynchronization::kAuto;
   VariableAggregation aggregation_ = VariableAggregation::kNone;

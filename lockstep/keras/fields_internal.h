@@ -150,6 +150,8 @@ template <std::derived_from<std::string> T, typename... Rest>
 NullAs(T&, Rest...) -> NullAs<std::string>;
 template <std::derived_from<Ints> T, typename... Rest>
 NullAs(T&, Rest...) -> NullAs<Ints>;
+template <std::derived_from<std::vector<double>> T, typename... Rest>
+NullAs(T&, Rest...) -> NullAs<std::vector<double>>;
 template <typename T>
 struct FieldType<NullAs<T>> {
   static constexpr bool kTakesNull = true;

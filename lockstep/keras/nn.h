@@ -11,6 +11,7 @@
 #include "lockstep/distribute/average_loss.h"
 #include "lockstep/keras/activations.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/math_functions.h"
 
 namespace lockstep::nn {
 
@@ -138,19 +139,7 @@ inline Tensor dropout(const Tensor& x, double rate, DropoutKeywords o = {}) {
   return dropout(x, o);
 }
 
-// x over its Euclidean length along the axes; the square of the length counts as at least epsilon.
-struct L2NormalizeKeywords {
-  FieldNamesOnly names_only = {};
-  ops::Axes axis = std::nullopt;
-  double epsilon = 1e-12;
-};
-inline Tensor l2_normalize(const Tensor& x, const L2NormalizeKeywords& o) {
-  return x * ops::rsqrt(ops::maximum(ops::reduce_sum(ops::square(x), o.axis, true), o.epsilon));
-}
-template <std::convertible_to<ops::Axes> A>
-Tensor l2_normalize(const Tensor& x, const A& axis, double epsilon = 1e-12) {
-  return l2_normalize(x, L2NormalizeKeywords{{}, axis, epsilon});
-}
+using ops::l2_normalize;
 
 // Arguments of the cross entropies by name.
 struct CrossEntropyKeywords {

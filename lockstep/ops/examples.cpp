@@ -329,6 +329,9 @@ Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescr
   return parse_example(serialized, features);
 }
 
+Tensor encode_base64(const Tensor& input, bool pad) { return ops::call1("EncodeBase64", {input}, {{"pad", pad}}); }
+Tensor decode_base64(const Tensor& input) { return ops::call1("DecodeBase64", {input}); }
+
 struct TFRecordWriter::File {
   explicit File(const std::string& path) : file(path), exceptions(std::uncaught_exceptions()) {}
   AtomicFile file;

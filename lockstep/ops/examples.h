@@ -35,7 +35,7 @@ class BytesValue {
 template <typename T, typename Item>
 class ListValues : public std::vector<T> {
  public:
-  using std::vector<T>::vector;
+  ListValues() = default;
   ListValues(std::initializer_list<Item> values) : std::vector<T>(values.begin(), values.end()) {}
   ListValues(const std::vector<T>& values) : std::vector<T>(values) {}
   ListValues(const Tensor& values);
@@ -212,6 +212,10 @@ class FeatureDescription
   template <typename Feature>
   FeatureDescription(const std::map<std::string, Feature>& features) : map(features.begin(), features.end()) {}
 };
+
+// Web-safe base64, elementwise.
+Tensor encode_base64(const Tensor& input, bool pad = false);
+Tensor decode_base64(const Tensor& input);
 
 // The features of a serialized Example, or of a vector of them, by name.
 Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescription& features);

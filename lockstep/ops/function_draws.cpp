@@ -21,7 +21,9 @@ PhiloxState philox_of_op_seeds(std::int64_t seed, std::int64_t seed2) {
 }
 
 FunctionDraws::Call::Call(FunctionDraws& draws, Nesting nesting)
-    : before_(t_call), outer_(nesting == Nesting::kExpanded ? before_ : nullptr), draws_(outer_ ? outer_->draws_ : draws) {
+    : before_(t_call),
+      outer_(nesting == Nesting::kExpanded ? before_ : nullptr),
+      draws_(outer_ ? outer_->draws_ : draws) {
   if (outer_) path_ = fmt::format("{}/{}", outer_->path_, outer_->inner_calls_++);
   t_call = this;
 }

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/axes.h"
@@ -211,9 +212,9 @@ Tensor where(const Tensor& condition);  // coordinates of the true elements, int
 
 // The tensors that split() and unstack() return: const auto [mean, variance] = split(x, 2, {.axis = 1}), or parts<3>().
 // Throw InvalidArgument for another number of tensors.
-class Unpacked : public Tensors {
+class Unpacked : public List<Tensor> {
  public:
-  Unpacked(Tensors tensors) : Tensors(std::move(tensors)) {}
+  Unpacked(Tensors tensors) : List(std::move(tensors)) {}
   template <std::size_t N>
   std::array<Tensor, N> parts() const {
     if (size() != N) throw_wrong_size(size(), N);
@@ -400,8 +401,8 @@ Tensor softmax_cross_entropy_with_logits(const Tensor& logits, const Tensor& lab
 // max(x, 0) - x z + log(1 + exp(-|x|)), elementwise.
 Tensor sigmoid_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels);
 Tensor l2_loss(const Tensor& x);
-// x over its Euclidean length along the axes, at most x / epsilon (keras.ops.normalize).
-Tensor l2_normalize(const Tensor& x, const Axes& axes, double epsilon = 1e-7);
+// x over its Euclidean length along the axes, at most x / epsilon (keras.ops.normalize of order 2).
+Tensor unit_vectors(const Tensor& x, const Axes& axes, double epsilon = 1e-7);
 
 // How a window moves over an image. `strides` and `dilations` name height and width.
 struct ConvOptions {

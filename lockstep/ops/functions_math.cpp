@@ -320,7 +320,7 @@ Tensor unsorted_segment_sum(const Tensor& data, const Tensor& ids, std::int64_t 
   return call1("UnsortedSegmentSum", {data, ids, constant(static_cast<double>(num_segments), DType::kInt32)});
 }
 
-Tensor l2_normalize(const Tensor& x, const Axes& axes, double epsilon) {
+Tensor unit_vectors(const Tensor& x, const Axes& axes, double epsilon) {
   return mul(x, minimum(rsqrt(reduce_sum(square(x), axes, true)), 1.0 / epsilon));
 }
 

@@ -151,15 +151,15 @@ Tensor clip_by_value(const Tensor& x, const ClipKeywords& keywords);
 
 struct GatherKeywords {
   FieldNamesOnly names_only = {};
-  Tensor indices = {};  // where they are not given by position
-  int axis = 0;
+  Tensor indices = {};                     // where they are not given by position
+  std::optional<int> axis = std::nullopt;  // default: batch_dims
   int batch_dims = 0;
 };
-inline Tensor gather(const Tensor& params, const GatherKeywords& keywords) {
-  return gather(params, keywords.indices, keywords.axis, keywords.batch_dims);
-}
 inline Tensor gather(const Tensor& params, const Tensor& indices, const GatherKeywords& keywords) {
-  return gather(params, indices, keywords.axis, keywords.batch_dims);
+  return gather(params, indices, keywords.axis.value_or(keywords.batch_dims), keywords.batch_dims);
+}
+inline Tensor gather(const Tensor& params, const GatherKeywords& keywords) {
+  return gather(params, keywords.indices, keywords);
 }
 
 struct SliceKeywords {

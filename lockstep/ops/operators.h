@@ -79,6 +79,14 @@ LOCKSTEP_LIST_OPERATOR(*)
 LOCKSTEP_LIST_OPERATOR(/)
 #undef LOCKSTEP_LIST_OPERATOR
 
+// Python's list(): the elements of a dataset, or of another range, in a vector.
+template <typename Range>
+auto list(const Range& range) {
+  std::vector<std::decay_t<decltype(*range.begin())>> elements;
+  for (auto&& element : range) elements.push_back(element);
+  return elements;
+}
+
 // Texts: tf.constant("a") + "b".
 template <typename S>
 concept TextOnly = std::is_convertible_v<const S&, std::string_view> && !std::is_convertible_v<const S&, Tensor>;

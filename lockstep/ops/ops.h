@@ -14,6 +14,7 @@
 #include "lockstep/ops/keywords.h"
 #include "lockstep/ops/linear_algebra.h"
 #include "lockstep/ops/lookup_tables.h"
+#include "lockstep/ops/math_functions.h"
 #include "lockstep/ops/operators.h"
 #include "lockstep/ops/ragged_functions.h"
 #include "lockstep/ops/ragged_tensor.h"

@@ -35,7 +35,8 @@ std::int64_t numpy_randint(std::int64_t max);
 //   at random (TensorFlow's (0, 0)). All modulo 2^31 - 1; (0, 0) becomes (0, 2^31 - 1).
 std::pair<std::int64_t, std::int64_t> op_seeds(std::optional<std::int64_t> op_seed);
 // The same in a graph, as the operation of that number.
-// In functions of datasets and in tf.function, an op without a seed takes the number of those before it in the function.
+// In functions of datasets and in tf.function, an op without a seed takes the number of those before it in the
+// function.
 std::pair<std::int64_t, std::int64_t> op_seeds_in_graph(std::optional<std::int64_t> op_seed, std::int64_t number);
 
 }  // namespace lockstep::random

@@ -196,9 +196,9 @@ class Tensor {
   explicit operator T() const {
     return item<T>();
   }
-  // The value, which tapes do not know: what is a NumPy array in Python is a tensor here, with the members of arrays that
-  // programs use most: x_train.reshape(60000, 784).astype("float32"). Axes and results are NumPy's: sums of integers are int64,
-  // means float64, std divides by n, argmax without an axis is a place among all elements.
+  // The value, which tapes do not know: what is a NumPy array in Python is a tensor here, with the members of arrays
+  // that programs use most: x_train.reshape(60000, 784).astype("float32"). Axes and results are NumPy's: sums of
+  // integers are int64, means float64, std divides by n, argmax without an axis is a place among all elements.
   Tensor numpy() const;
   // tf.Tensor.set_shape: throws InvalidArgument unless the tensor has this shape, which may have unknown extents.
   void set_shape(const Shape& shape) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,5 +67,8 @@ void set_dtype_policy(const std::string& name);
 // keras.config.floatx and set_floatx: the default policy as long as none was set.
 std::string default_floatx();
 void set_default_floatx(const std::string& name);
+
+// <DTypePolicy "float32">.
+std::ostream& operator<<(std::ostream& out, const DTypePolicy& policy);
 
 }  // namespace lockstep::keras

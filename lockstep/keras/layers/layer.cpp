@@ -154,6 +154,7 @@ void Layer::ensure_built(const Nested<Shape>& shapes) {
 }
 
 VariablePtr Layer::add_weight(WeightOptions options) {
+  if (options.name.empty()) options.name = auto_name("Variable");
   const DType dtype = options.dtype.get().value_or(policy_.variable_dtype());
   const std::string what = fmt::format("weight '{}' of {} '{}'", options.name, class_name(), name());
   if (!options.shape.fully_known()) {

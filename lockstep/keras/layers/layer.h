@@ -471,7 +471,7 @@ CustomLayer<L> make_layer(Args&&... args) {
   static_assert(
       std::is_base_of_v<Layer, L>,
       "make_layer<L>: L must derive from keras::Layer; an object of a class that derives from keras::Model is "
-      "made by its constructor and is a layer too");
+      "made by its constructor or by keras::make_model<M>(...), and is a layer too");
   std::function<LayerHandle()> maker;
   if constexpr (((std::is_copy_constructible_v<std::decay_t<Args>> &&
                   !std::is_convertible_v<const std::decay_t<Args>&, LayerHandle>)&&...)) {

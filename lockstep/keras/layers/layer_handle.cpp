@@ -126,4 +126,13 @@ VariablePtr Layer::weight(std::string_view name) const {
                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
+std::ostream& operator<<(std::ostream& out, const LayerHandle& layer) {
+  if (!layer) return out << "None";
+  return out << fmt::format("<{} name={}, built={}>", layer->class_name(), layer.name(),
+                            layer->built() ? "True" : "False");
+}
+std::ostream& operator<<(std::ostream& out, const DTypePolicy& policy) {
+  return out << fmt::format("<DTypePolicy \"{}\">", policy.name());
+}
+
 }  // namespace lockstep::keras

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -206,5 +207,8 @@ class LayerHandle : public Handle<Layer> {
   Structure call(const Structure& inputs, const CallOptions& options) const;
   Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options) const;
 };
+
+// <Dense name=dense, built=True>.
+std::ostream& operator<<(std::ostream& out, const LayerHandle& layer);
 
 }  // namespace lockstep::keras

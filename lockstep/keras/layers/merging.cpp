@@ -280,8 +280,8 @@ class DotLayer : public ConfiguredLayer<DotLayer, DotOptions> {
     Tensor x = inputs[0].leaf(), y = inputs[1].leaf();
     const auto [a, b] = axes_for(x.rank(), y.rank());
     if (options_.normalize) {
-      x = ops::l2_normalize(x, ops::Ints{a});
-      y = ops::l2_normalize(y, ops::Ints{b});
+      x = ops::unit_vectors(x, ops::Ints{a});
+      y = ops::unit_vectors(y, ops::Ints{b});
     }
     // batch, the rest of x, the rest of y; a scalar for each sample keeps an axis of extent 1.
     std::string left = "n", right = "n", out = "n";

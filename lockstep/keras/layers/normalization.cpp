@@ -460,7 +460,7 @@ class UnitNormalizationLayer : public ConfiguredLayer<UnitNormalizationLayer, Un
   bool supports_masking() const override { return true; }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& x = inputs.leaf();
-    return ops::l2_normalize(x, options_.axis, 1e-12);
+    return ops::unit_vectors(x, options_.axis, 1e-12);
   }
 };
 

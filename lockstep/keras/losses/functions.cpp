@@ -28,7 +28,10 @@ Operands operands(const Tensor& y_true, const Tensor& y_pred) {
   return {std::move(y), std::move(p)};
 }
 
-Tensor mean_last(const Tensor& x) { return ops::reduce_mean(x, ops::Ints{-1}); }
+// As keras.ops.mean: of integers a fraction.
+Tensor mean_last(const Tensor& x) {
+  return ops::reduce_mean(is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat32), ops::Ints{-1});
+}
 Tensor sum_last(const Tensor& x) { return ops::reduce_sum(x, ops::Ints{-1}); }
 Tensor clip_probability(const Tensor& p) { return ops::clip_by_value(p, epsilon(), 1.0 - epsilon()); }
 
@@ -78,7 +81,7 @@ Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred
 
 Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, const ops::Axes& axis) {
   const auto [y, p] = operands(y_true, y_pred);
-  return -ops::reduce_sum(ops::l2_normalize(y, axis) * ops::l2_normalize(p, axis), axis);
+  return -ops::reduce_sum(ops::unit_vectors(y, axis) * ops::unit_vectors(p, axis), axis);
 }
 
 Tensor huber(const Tensor& y_true, const Tensor& y_pred, double delta) {

@@ -98,9 +98,17 @@ struct SparseCategoricalCrossentropyOptions {
 };
 MetricPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions options = {});
 
+// One threshold, or several: .thresholds = 0.4.
+class Thresholds : public std::vector<double> {
+ public:
+  using vector::vector;
+  Thresholds(const std::vector<double>& thresholds) : vector(thresholds) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T> Thresholds(T threshold) : vector{static_cast<double>(threshold)} {}
+};
 // Counts of a confusion matrix; several thresholds give vectors.
 struct ThresholdOptions {
-  std::vector<double> thresholds = {};  // default 0.5
+  Thresholds thresholds = {};  // default 0.5
   std::string name = {};
   std::string dtype = {};
 };
@@ -109,7 +117,7 @@ MetricPtr TrueNegatives(ThresholdOptions options = {});
 MetricPtr FalsePositives(ThresholdOptions options = {});
 MetricPtr FalseNegatives(ThresholdOptions options = {});
 struct PrecisionOptions {
-  std::vector<double> thresholds = {};  // default 0.5, or none with top_k
+  Thresholds thresholds = {};  // default 0.5, or none with top_k
   std::optional<std::int64_t> top_k = std::nullopt;
   std::optional<std::int64_t> class_id = std::nullopt;
   std::string name = {};

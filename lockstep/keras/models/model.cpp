@@ -73,10 +73,10 @@ std::string SubclassedImpl::class_name() const {
 
 Model& SubclassedImpl::checked_object() const {
   if (Model* const found = object()) return *found;
-  throw_failed_precondition(
-      fmt::format("the {} object behind model '{}' no longer exists: keep it, or a copy of it that is a {} as well, "
-                  "while the model is used; a copy that is a plain Model has no call()",
-                  class_name(), name(), class_name()));
+  throw_failed_precondition(fmt::format(
+      "the {} object behind model '{}' no longer exists: make it by keras::make_model<{}>(...), or keep it, or "
+      "a copy of it that is a {} as well, while the model is used; a copy that is a plain Model has no call()",
+      class_name(), name(), class_name(), class_name()));
 }
 
 std::type_index SubclassedImpl::registered_type() const { return typeid(checked_object()); }
@@ -366,5 +366,7 @@ ModelPtr Model::behind(const LayerHandle& layer) {
 }
 
 Model as_model(const LayerPtr& layer) { return Model(layer); }
+
+std::ostream& operator<<(std::ostream& out, const Model& model) { return out << LayerHandle(model.impl()); }
 
 }  // namespace lockstep::keras

@@ -377,6 +377,7 @@ class Model {
   List<std::string> metrics_names() const;  // "loss", "compile_metrics", those of layers
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
+  void reset_metrics() const;
   // The arguments of compile as files contain them; an empty object before it.
   // A class may override both.
   virtual Json get_compile_config() const;
@@ -548,5 +549,16 @@ Model clone_model(const Model& model, const CloneOptions& options = {});
 
 // A model of an impl that came out of a registry or a file.
 Model as_model(const LayerPtr& layer);
+
+// A model of a class derived from Model, whose object lives as long as the model or a model that has it as a part:
+//   const keras::Model forest = keras::make_model<DecisionForest>(10);
+//   return keras::Model(inputs, forest(inputs));
+template <std::derived_from<Model> M, typename... Arguments>
+Model make_model(Arguments&&... arguments) {
+  return as_model(Model::share(std::make_shared<M>(std::forward<Arguments>(arguments)...)));
+}
+
+// <Sequential name=sequential, built=True>.
+std::ostream& operator<<(std::ostream& out, const Model& model);
 
 }  // namespace lockstep::keras

@@ -53,10 +53,7 @@ class CutMixLayer : public AugmentationLayer<CutMixLayer, CutMixOptions> {
   }
   explicit CutMixLayer(CutMixOptions options) : AugmentationLayer(std::move(options)) {
     generator_ = add_seed_generator(options_.seed);
-    range_ = resolve_factor(options_.factor, -1, 1, who() + ": factor");
-    if (range_.lower < 0)
-      throw_invalid_argument(fmt::format("invalid {}: factor is {}, expected numbers of at least 0", who(),
-                                         dump_json(options_.factor).substr(0, 60)));
+    range_ = resolve_factor(options_.factor, 0, 1, who() + ": factor");
   }
 
  private:

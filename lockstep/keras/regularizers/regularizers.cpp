@@ -126,7 +126,7 @@ class Orthogonality : public Regularizer {
                                          x.shape().to_string()));
     }
     const bool rows = mode_ == "rows";
-    const Tensor unit = ops::l2_normalize(x, ops::Ints{rows ? 1 : 0});
+    const Tensor unit = ops::unit_vectors(x, ops::Ints{rows ? 1 : 0});
     const Tensor cosines = rows ? ops::matmul(unit, unit, false, true) : ops::matmul(unit, unit, true, false);
     const auto size = static_cast<double>(x.dim(rows ? 0 : 1));
     const Tensor strict_upper = cosines - ops::matrix_band_part(cosines, -1, 0);

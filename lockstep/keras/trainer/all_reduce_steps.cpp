@@ -196,6 +196,7 @@ Tensors AllReduceSteps::train_replicas(const Batch& batch, std::vector<StepOutpu
   const auto replica_step = [&](std::size_t replica, const Batch& part, std::int64_t offset) {
     const ops::ScopedPoolFusion fused;  // only variables' gradients are asked for
     GradientTape tape;
+    tape.watch_trained_only();
     StepOutput& out = outputs[replica];
     out = forward_loss(part, batch, offset, true);
     if (!out.loss.defined()) {

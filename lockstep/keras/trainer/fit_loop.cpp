@@ -189,8 +189,8 @@ class CountersWithoutData {
 // One epoch of training, from the step at which the loop stands.
 Results Trainer::run_epoch(Loop& loop) {
   std::optional<CountersWithoutData> counters;
-  const bool of_unknown_length =
-      loop.batches.may_run_out() && !session_->strategy && session_->options.steps_per_execution == 1;
+  const bool of_unknown_length = loop.batches.may_run_out() && !session_->strategy &&
+                                 session_->options.steps_per_execution == 1 && !session_->options.run_eagerly;
   while (!stop_training) {
     std::optional<Batch> batch = loop.batches.next_execution();
     if (!batch) {

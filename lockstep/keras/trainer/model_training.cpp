@@ -82,6 +82,7 @@ Results Model::train_step(const Batch& batch) { return trainer().train_step(batc
 Results Model::test_step(const Batch& batch) { return trainer().test_step(batch); }
 Structure Model::predict_step(const Batch& batch) { return trainer().predict_step(batch); }
 std::vector<metrics::MetricPtr> Model::metrics() const { return trainer().default_metrics(); }
+void Model::reset_metrics() const { trainer().reset_metrics(); }
 Results Model::get_metrics_result() const { return trainer().get_metrics_result(); }
 Tensor Model::loss(const Tensor& y, const Tensor& y_pred, const Tensor& sample_weight) const {
   const LossTree& given = trainer().compile_options().loss;

@@ -116,7 +116,7 @@ Results AllReduceSteps::compute_metrics(const Structure& y, const Structure& y_p
 Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
   const distribute::ReplicaContext* const context = distribute::get_replica_context();
   std::optional<GradientTape> tape;
-  if (training) tape.emplace();
+  if (training) tape.emplace().watch_trained_only();
   const Structure y_pred = session_.forward(batch.x, training);
   session_.compiled->resolve(session_.output_names(), batch.y, y_pred);
   const Model* const own_loss = object_overriding(session_.model, kComputeLoss);
