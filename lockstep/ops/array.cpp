@@ -354,7 +354,12 @@ Shapes pad_shape(const Call& call) {
   return {x};
 }
 Ints pad_amounts(const Call& call, std::int64_t rank) {
-  const Ints amounts = ints_in(call, 1);
+  const at::Tensor& rows = in(call, 1);
+  if (rows.dim() != 2 || rows.size(1) != 2) {
+    throw_invalid_argument(fmt::format("paddings have shape {}, expected a row of two numbers for each axis",
+                                       call.input(1).shape().to_string()));
+  }
+  const Ints amounts = ints_of(rows);
   if (static_cast<std::int64_t>(amounts.size()) != 2 * rank) {
     throw_invalid_argument(fmt::format("paddings for {} axes, the input has {}", amounts.size() / 2, rank));
   }

@@ -221,6 +221,7 @@ Tensors resize_nearest_gradient(const Call& call) {
   const Ints size = ints_in(call, 1);
   if (size.size() != 2) throw_invalid_argument("size must have two numbers");
   const Tensor image = zeros_like_shape({dy.dim(0), size[0], size[1], dy.dim(3)}, dy.dtype());
+  if (dy.dim(3) == 0 && size[0] > 0 && size[1] > 0) return {image};
   return {gradient_through("ResizeNearestNeighbor", {image, int32_vector({dy.dim(1), dy.dim(2)})}, 0, dy,
                            shared_attrs(call, "ResizeNearestNeighbor"))};
 }

@@ -18,12 +18,13 @@ namespace {
 // Lengths of the sequences of inputs [time, batch, classes].
 Ints sequence_lengths(const Call& call, int i) {
   const at::Tensor& x = in(call, 0);
-  const Ints lengths = ints_in(call, i);
+  Ints lengths = ints_in(call, i);
   if (static_cast<std::int64_t>(lengths.size()) != x.size(1))
     throw_invalid_argument(fmt::format("sequence_length has {} entries for {} sequences", lengths.size(), x.size(1)));
-  for (const std::int64_t length : lengths) {
-    if (length < 0 || length > x.size(0))
+  for (std::int64_t& length : lengths) {
+    if (length > x.size(0) || (length < 0 && call.name() == "CTCLoss"))
       throw_invalid_argument(fmt::format("invalid sequence_length: found {}, expected 0 to {}", length, x.size(0)));
+    length = std::max<std::int64_t>(length, 0);  // to decoders
   }
   if (x.size(2) < 1) throw_invalid_argument("inputs must have at least one class");
   return lengths;

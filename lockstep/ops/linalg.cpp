@@ -225,6 +225,8 @@ Tensors banded_triangular_solve(const Call& call) {
                              Tensor::from_vector(std::vector<std::int32_t>(range.begin(), range.end()), Shape{2}),
                              number(n), number(n), Tensor::zeros(Shape{}, bands.dtype())},
                             {{"align", std::string("LEFT_RIGHT")}});
+  if (in(call, 0).detach().select(-2, lower ? 0 : count - 1).eq(0).any().item<bool>())
+    throw_invalid_argument("the input matrix is not invertible");
   return {call1("MatrixTriangularSolve", {full, call.input(1)},
                 {{"lower", lower}, {"adjoint", call.attr<bool>("adjoint")}})};
 }

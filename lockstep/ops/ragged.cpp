@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 
 #include "lockstep/ops/rows_internal.h"
 
@@ -217,14 +218,12 @@ Ints segment_ids(const Call& call) {
 
 // One factor for each id: 1, or one over the size of its segment or the root of that.
 at::Tensor scales_of(const Ints& ids, Scale scale, const at::Tensor& like, std::int64_t rank) {
+  std::unordered_map<std::int64_t, double> sizes;
+  for (const std::int64_t id : ids) ++sizes[id];
   std::vector<double> factors(ids.size(), 1);
-  for (std::size_t first = 0; first < ids.size();) {
-    std::size_t end = first;
-    while (end < ids.size() && ids[end] == ids[first]) ++end;
-    const auto size = static_cast<double>(end - first);
-    for (std::size_t i = first; i < end; ++i)
-      factors[i] = scale == Scale::kSum ? 1 : 1 / (scale == Scale::kMean ? size : std::sqrt(size));
-    first = end;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const double size = sizes[ids[i]];
+    factors[i] = scale == Scale::kSum ? 1 : 1 / (scale == Scale::kMean ? size : std::sqrt(size));
   }
   Ints view(static_cast<std::size_t>(rank), 1);
   view[0] = static_cast<std::int64_t>(ids.size());
@@ -264,7 +263,7 @@ Tensors gathered_segments(const Call& call, Scale scale) {
 Tensors gathered_segments_grad(const Call& call, Scale scale, bool compact) {
   const at::Tensor& gradient = in(call, 0);
   Ints rows = ints_in(call, 1);
-  const Ints ids = segment_ids(call);
+  const Ints ids = ints_in(call, 2);  // in any order
   const std::int64_t count = int_in(call, 3);
   if (count < 0) throw_invalid_argument("the first extent of the result must not be negative");
   if (count == 0 && !compact) {  // TensorFlow does not look at the indices then

@@ -391,6 +391,17 @@ def encoded_texts():
                   **parts("one", R.QuantizeV2(input=[[1., 2.]], min_range=[-3.], max_range=[4.], T=tf.qint8, axis=0)[1:])}
 
 
+def unsorted_segments():
+    """Gradients take segments in any order; decoders take negative lengths as 0; images without channels."""
+    dy = tf.constant([[1., -2.], [3., .5], [-1., 4.]])
+    out = {f"{name}_{len(ids)}": getattr(R, f"SparseSegment{name}Grad")(grad=dy, indices=[0, 3, 0, 1][:len(ids)], segment_ids=ids, output_dim0=5)
+           for name in ("Sum", "Mean", "SqrtN") for ids in ([2, 0, 1, 0], [1, 0])}
+    logits = tf.reshape(tf.sin(tf.range(36, dtype=tf.float32)), [3, 4, 3])
+    out["no_channels"] = R.ResizeNearestNeighborGrad(grads=tf.zeros([3, 3, 4, 0]), size=[8, 9])
+    return out | parts("greedy", R.CTCGreedyDecoder(inputs=logits, sequence_length=[-2, 3, 0, -1])) | {
+        "shape": R.CTCBeamSearchDecoder(inputs=logits, sequence_length=[-2, 3, 0, 2], beam_width=4, top_paths=1)[2][0]}
+
+
 GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
                                           summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
-                                          ranges_of_quantized_sums, extrema_of_nan, colors_in_short_types, shapes_of_list_elements, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors, places_of_slices, encoded_texts)}
+                                          ranges_of_quantized_sums, extrema_of_nan, colors_in_short_types, shapes_of_list_elements, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors, places_of_slices, encoded_texts, unsorted_segments)}

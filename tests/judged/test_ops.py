@@ -201,6 +201,8 @@ MALFORMED = {
                                   {"num_sparse": 0, "sparse_keys": [], "dense_keys": ["a"], "sparse_types": [], "dense_shapes": [[None]]}),
     "sparse row beyond": ("SerializeManySparse", {"sparse_indices": np.int64([[0, 5]]), "sparse_values": ones(1), "sparse_shape": np.int64([1, 2])}, {}),
     "sparse extent of -1": ("SerializeManySparse", {"sparse_indices": np.zeros((0, 2), "int64"), "sparse_values": ones(0), "sparse_shape": np.int64([1, -1])}, {}),
+    "paddings in a column": ("Pad", {"input": ones(2), "paddings": np.int32([[1], [2]])}, {}),
+    "zero on a diagonal of bands": ("BandedTriangularSolve", {"matrix": np.float32([[1, 0, 3], [1, 2, 2]]), "rhs": ones(3, 1)}, {}),
     "two ellipses": ("StridedSlice", {"input": ones(2), "begin": np.int32([0]), "end": np.int32([1]), "strides": np.int32([1])}, {"ellipsis_mask": 3}),
 }
 
