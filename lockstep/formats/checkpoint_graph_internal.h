@@ -15,6 +15,8 @@ namespace lockstep::formats {
 inline constexpr std::string_view kObjectGraphKey = "_CHECKPOINTABLE_OBJECT_GRAPH";
 // The attribute under which a variable keeps its value.
 inline constexpr std::string_view kVariableValue = "VARIABLE_VALUE";
+// That of a table, whose tensors are KEY-keys and KEY-values.
+inline constexpr std::string_view kTable = "table";
 
 struct CheckpointAttribute {
   std::string name;       // VARIABLE_VALUE, py_state, …

@@ -63,6 +63,8 @@ class HashTable {
   std::int64_t size() const;
   DType key_dtype() const;
   DType value_dtype() const;
+  // The same address for all copies.
+  const void* entries() const { return state_.get(); }
 
  protected:
   HashTable(DType key_dtype, DType value_dtype, const Tensor& default_value);
@@ -95,6 +97,11 @@ class MutableHashTable : public HashTable {
   void remove(const Tensor& keys) { erase(keys); }
   // The keys and their values, which tf.lookup calls export().
   std::pair<Tensor, Tensor> export_all() const { return all(); }
+  // These instead of all entries.
+  void import_all(const Tensor& keys, const Tensor& values) {
+    remove(all().first);
+    insert(keys, values);
+  }
 };
 namespace experimental {
 using lookup::MutableHashTable;

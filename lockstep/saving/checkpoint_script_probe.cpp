@@ -18,6 +18,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/ops/lookup_tables.h"
 #include "lockstep/random/generator.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/train/checkpoint_manager.h"
@@ -40,6 +42,7 @@ struct Objects {
   std::map<std::string, keras::Model> models;
   std::map<std::string, optimizers::OptimizerPtr> optimizers;
   std::map<std::string, train::Checkpoint> checkpoints;
+  std::map<std::string, lookup::MutableHashTable> tables;
   std::map<std::string, train::Saver> savers;
   std::map<std::string, train::LoadStatus> statuses;
   std::map<std::string, std::unique_ptr<train::CheckpointManager>> managers;
@@ -73,6 +76,7 @@ train::Tracked tracked(const Objects& objects, const Json& tree) {
   const std::string& name = tree.text();
   if (const auto it = objects.variables.find(name); it != objects.variables.end()) return train::Tracked(it->second);
   if (const auto it = objects.modules.find(name); it != objects.modules.end()) return train::Tracked(it->second);
+  if (const auto it = objects.tables.find(name); it != objects.tables.end()) return train::Tracked(it->second);
   if (const auto it = objects.models.find(name); it != objects.models.end()) return train::Tracked(it->second);
   if (const auto it = objects.checkpoints.find(name); it != objects.checkpoints.end()) return it->second;
   return train::Tracked(objects.optimizers.at(name));
@@ -166,6 +170,32 @@ const std::map<std::string, Action>& actions() {
       {"write",
        [](Objects& objects, const Json& a) -> Json {
          return objects.checkpoints.at(a.at("checkpoint").text()).write(a.at("path").text());
+       }},
+      {"table",
+       [](Objects& objects, const Json& a) -> Json {
+         lookup::MutableHashTable table(DType::kString, parse_dtype(a.at("dtype").text()).value(), -1);
+         objects.tables.insert_or_assign(a.at("as").text(), table);
+         return nullptr;
+       }},
+      {"insert",
+       [](Objects& objects, const Json& a) -> Json {
+         const auto keys = a.at("keys").get<std::vector<std::string>>();
+         const Shape shape{static_cast<std::int64_t>(keys.size())};
+         objects.tables.at(a.at("to").text())
+             .insert(Tensor::strings(keys, shape),
+                     Tensor::from_vector(a.at("values").get<std::vector<std::int64_t>>(), shape));
+         return nullptr;
+       }},
+      {"entries",
+       [](Objects& objects, const Json& a) -> Json {
+         const auto [keys, rows] = objects.tables.at(a.at("of").text()).export_all();
+         const auto names = keys.to_vector<std::string>();
+         const auto values = ops::cast(rows, DType::kInt64).to_vector<std::int64_t>();
+         std::map<std::string, std::int64_t> sorted;
+         for (std::size_t i = 0; i < names.size(); ++i) sorted.emplace(names[i], values[i]);
+         Json all = Json::array();
+         for (const auto& [key, value] : sorted) all.push_back(Json::array({key, value}));
+         return all;
        }},
       {"saver",
        [](Objects& objects, const Json& a) -> Json {

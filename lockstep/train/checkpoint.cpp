@@ -70,6 +70,7 @@ class RootNode final : public TrackedNode {
   distribute::VariablePtr variable() const override { return root_ ? root_->variable() : nullptr; }
   std::optional<std::string> python_state() const override { return root_ ? root_->python_state() : std::nullopt; }
   void set_python_state(const std::string& state) const override { root_->set_python_state(state); }
+  const lookup::MutableHashTable* table() const override { return root_ ? root_->table() : nullptr; }
   bool unbuilt_optimizer() const override { return root_ && root_->unbuilt_optimizer(); }
   void build(const std::vector<distribute::VariablePtr>& variables) const override { root_->build(variables); }
   distribute::VariablePtr slot(std::string_view name, const distribute::VariablePtr& of) const override {

@@ -434,5 +434,29 @@ TEST_F(CheckpointTest, SingleTensorsAreRead) {
   EXPECT_EQ(code_of([&] { load_checkpoint(path("nothing")); }), Code::kNotFound);
 }
 
+struct Counts final : Module {
+  Counts() : table(track("table", lookup::MutableHashTable(DType::kString, DType::kInt64, -1))) {}
+  lookup::MutableHashTable table;
+};
+
+// The keys are those of TensorFlow 2.21.
+TEST_F(CheckpointTest, EntriesOfTables) {
+  const auto text = [](const std::vector<std::string>& keys) {
+    return Tensor::strings(keys, Shape{static_cast<std::int64_t>(keys.size())});
+  };
+  Counts counts;
+  counts.table.insert(text({"a", "b"}), Tensor::from_vector<std::int64_t>({1, 2}));
+  const Checkpoint checkpoint({{"counts", counts}, {"alone", counts.table}});
+  const std::string path = checkpoint.write(folder_ + "/tables");
+  EXPECT_EQ(CheckpointReader(path).get_tensor("alone/.ATTRIBUTES/table-values").shape(), (Shape{2}));
+  EXPECT_TRUE(CheckpointReader(path).has_tensor("alone/.ATTRIBUTES/table-keys"));
+  counts.table.insert(text({"b", "c"}), Tensor::from_vector<std::int64_t>({5, 6}));
+  checkpoint.read(path).assert_consumed();
+  EXPECT_EQ(counts.table.size(), 2);
+  EXPECT_EQ(counts.table.lookup(text({"b", "c"})).to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, -1}));
+  const lookup::MutableHashTable other(DType::kString, DType::kFloat32, 0.0);
+  EXPECT_THROW((Checkpoint({{"alone", other}}).read(path)), Error);
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -63,6 +63,7 @@ LiveGraph build_live_graph(const NodePtr& root) {
     const int number = static_cast<int>(i);
     if (const auto variable = node->variable()) live.graph.set_variable(number, variable->path());
     if (node->python_state()) live.graph.nodes[i].attributes.push_back({"py_state", "", ""});
+    if (node->table()) live.graph.nodes[i].attributes.push_back({std::string(formats::kTable), "", ""});
     for (const auto& [name, child] : node->edges()) {
       const auto [known, fresh] = numbers.emplace(child.node().identity(), static_cast<int>(live.nodes.size()));
       if (fresh) {
@@ -112,6 +113,13 @@ LiveValues values_of(const LiveGraph& live, Contents more) {
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto* state = live.graph.nodes[i].attribute("py_state");
     if (state) contents.emplace_back(state->key, string_tensor(live.nodes[i]->python_state().value_or("")));
+  }
+  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+    const auto* table = live.graph.nodes[i].attribute(formats::kTable);
+    if (!table) continue;
+    const auto [keys, rows] = live.nodes[i]->table()->export_all();
+    contents.emplace_back(table->key + "-keys", keys.to_data());
+    contents.emplace_back(table->key + "-values", rows.to_data());
   }
   for (auto& tensor : more) contents.push_back(std::move(tensor));
   contents.emplace_back(formats::kObjectGraphKey, string_tensor(live.graph.serialize()));

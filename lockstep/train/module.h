@@ -78,11 +78,9 @@ class Module {
     return track(attribute, Function(function));
   }
   Function track(const std::string& attribute, const Function& function);
-  // A table of tf.lookup. Functions that use it keep its entries; checkpoints have none.
+  // A table of tf.lookup. Functions that use it keep its entries; checkpoints have those of a MutableHashTable.
   template <lookup::Table T>
-  T track(const std::string&, const T& table) {
-    return table;
-  }
+  requires(!std::convertible_to<const T&, train::Tracked>) T track(const std::string&, const T& table) { return table; }
   // Models, layers, optimizers, metrics of Keras, for checkpoints: as in TensorFlow, variables() lacks theirs.
   template <std::convertible_to<train::Tracked> T>
   requires(!std::derived_from<T, Module> && !std::convertible_to<const T&, Variable>) T

@@ -40,7 +40,7 @@ std::optional<formats::CheckpointGraph> object_graph(const formats::BundleReader
 
 // A list or dict that its owner may make anew each time it is asked.
 bool is_unnamed(const TrackedNode& node) {
-  return node.identity().object == &node && !node.variable() && !node.python_state();
+  return node.identity().object == &node && !node.variable() && !node.python_state() && !node.table();
 }
 
 }  // namespace
@@ -111,6 +111,7 @@ void Restoration::bind() {
 void Restoration::match() {
   pending_.clear();
   pending_states_.clear();
+  pending_tables_.clear();
   const auto taken = taken_;
   const auto restored = restored_;
   try {
@@ -218,6 +219,24 @@ void Restoration::take_values(int number) {
       throw_data_loss(fmt::format("{}: invalid '{}': expected a single string", prefix(), state->key));
     pending_states_.emplace_back(bound_[at(number)], stored.strings[0]);
   }
+  if (const auto* table = saved.attribute(formats::kTable); table && live.table())
+    take_table(table->key, bound_[at(number)]);
+}
+
+void Restoration::take_table(const std::string& key, const NodePtr& node) {
+  const lookup::MutableHashTable& table = *node->table();
+  PendingTable taken{node, Tensor::from_data(reader_.read(key + "-keys")),
+                     Tensor::from_data(reader_.read(key + "-values"))};
+  if (taken.keys.dtype() != table.key_dtype() || taken.values.dtype() != table.value_dtype()) {
+    throw_invalid_argument(fmt::format("{}: the table '{}' is from {} to {}, expected from {} to {}", prefix(), key,
+                                       dtype_name(taken.keys.dtype()), dtype_name(taken.values.dtype()),
+                                       dtype_name(table.key_dtype()), dtype_name(table.value_dtype())));
+  }
+  if (!(taken.keys.shape() == taken.values.shape())) {
+    throw_invalid_argument(fmt::format("{}: the table '{}' has keys of shape {} and values of shape {}", prefix(), key,
+                                       taken.keys.shape().to_string(), taken.values.shape().to_string()));
+  }
+  pending_tables_.push_back(std::move(taken));
 }
 
 // Random states, layers in lists: tensors outside the object graph, found by the path of their owner.
@@ -377,6 +396,10 @@ void Restoration::commit() {
     }
   }
   pending_.clear();
+  for (const PendingTable& each : std::exchange(pending_tables_, {})) {
+    lookup::MutableHashTable table = *each.node->table();
+    table.import_all(each.keys, each.values);
+  }
   previous_states_.clear();
 }
 
@@ -413,7 +436,7 @@ std::vector<RestoreReport::Missing> Restoration::unmatched() const {
   std::vector<RestoreReport::Missing> missing;
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto variable = live.nodes[i]->variable();
-    if (!variable && !live.nodes[i]->python_state()) continue;
+    if (!variable && !live.nodes[i]->python_state() && !live.nodes[i]->table()) continue;
     const bool matched =
         named_ ? variable && restored_.contains(variable.get()) : saved_of_.contains(live.nodes[i]->identity());
     if (matched) continue;
@@ -475,8 +498,9 @@ std::vector<std::string> Restoration::unrestored() const {
     if (slot[i] && options_.skip_slot_variables) continue;
     for (const auto& attribute : graph_.nodes[i].attributes) {
       if (attribute.name == "OBJECT_CONFIG_JSON") continue;
-      const bool known = bound_[i] && (attribute.name == formats::kVariableValue
-                                           ? bound_[i]->variable() != nullptr
+      const bool known = bound_[i] && (attribute.name == formats::kVariableValue ? bound_[i]->variable() != nullptr
+                                       : attribute.name == formats::kTable
+                                           ? bound_[i]->table() != nullptr
                                            : attribute.name == "py_state" && bound_[i]->python_state());
       if (!known)
         missing.push_back(slot[i] ? attribute.key : "(root)" + std::string(paths_[i].empty() ? "" : ".") + paths_[i]);

@@ -90,6 +90,7 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
   void follow(int number, const Children& children, bool alias);
   bool fits(int saved, const Tracked& child) const;
   void take_values(int number);
+  void take_table(const std::string& key, const NodePtr& node);
   void take_hidden();
   void take_slots();
   bool build_optimizers();
@@ -113,6 +114,11 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
   std::set<std::string> inconsistent_;  // edges that were warned about
   std::vector<int> open_;
   std::vector<Pending> pending_;
+  struct PendingTable {
+    NodePtr node;
+    Tensor keys, values;
+  };
+  std::vector<PendingTable> pending_tables_;
   std::vector<std::pair<NodePtr, std::string>> pending_states_, previous_states_;
   std::size_t num_extra_ = 0;              // tensors outside the graph
   std::map<std::string, int> checked_by_;  // the worker, for each tensor

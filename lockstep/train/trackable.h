@@ -23,6 +23,10 @@ class BuildObservers;
 struct BuildAccess;
 }  // namespace lockstep::keras
 
+namespace lockstep::lookup {
+class MutableHashTable;
+}
+
 namespace lockstep::train {
 
 class Tracked;
@@ -57,8 +61,8 @@ class Trackable {
 };
 
 // A handle to something a checkpoint can hold; keeps it alive, except where it is made from a plain
-// reference. Made from variables, layers, models, optimizers, metrics, datasets and their iterators,
-// Trackables, lists and maps of these.
+// reference. Made from variables, layers, models, optimizers, metrics, datasets and their iterators, mutable lookup
+// tables, Trackables, lists and maps of these.
 class Tracked {
  public:
   Tracked(const keras::Model& model);
@@ -66,6 +70,7 @@ class Tracked {
   Tracked(const data::Dataset& dataset);
   Tracked(const data::DatasetInputIterator& iterator);  // iter(dataset)
   Tracked(const random::Generator& generator);
+  Tracked(const lookup::MutableHashTable& table);
   Tracked(std::vector<Tracked> items);
   Tracked(std::map<std::string, Tracked> items);
   template <typename T>

@@ -84,6 +84,16 @@ class DatasetNode final : public TrackedNode {
   data::Dataset dataset_;
 };
 
+class TableNode final : public TrackedNode {
+ public:
+  explicit TableNode(lookup::MutableHashTable table) : table_(std::move(table)) {}
+  Identity identity() const override { return {table_.entries(), {}}; }
+  const lookup::MutableHashTable* table() const override { return &table_; }
+
+ private:
+  lookup::MutableHashTable table_;
+};
+
 Children numbered(const std::vector<Tracked>& items) {
   Children all;
   for (std::size_t i = 0; i < items.size(); ++i) all.emplace_back(std::to_string(i), items[i]);
@@ -113,6 +123,10 @@ Tracked::Tracked(const keras::LayerHandle& layer) : node_(of_layer(layer.ptr()))
 Tracked::Tracked(const data::Dataset& dataset) : node_(std::make_shared<DatasetNode>(dataset)) {}
 Tracked::Tracked(const random::Generator& generator)
     : node_(container_node({&*generator.state(), "generator"}, {{"_state_var", generator.state()}})) {}
+Tracked::Tracked(const lookup::MutableHashTable& table) {
+  require(table.entries() != nullptr, "a lookup table");
+  node_ = std::make_shared<TableNode>(table);
+}
 Tracked::Tracked(std::vector<Tracked> items) : node_(container_node({}, numbered(items))) {}
 Tracked::Tracked(std::map<std::string, Tracked> items)
     : node_(container_node({}, Children(items.begin(), items.end()))) {}

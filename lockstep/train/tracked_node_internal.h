@@ -10,6 +10,7 @@
 
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/keras/build_observers_internal.h"
+#include "lockstep/ops/lookup_tables.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep::train {
@@ -43,6 +44,8 @@ class TrackedNode {
   virtual distribute::VariablePtr variable() const { return nullptr; }
   virtual std::optional<std::string> python_state() const { return std::nullopt; }
   virtual void set_python_state(const std::string& state) const { (void)state; }
+  // A table whose entries are stored; null for others.
+  virtual const lookup::MutableHashTable* table() const { return nullptr; }
   // Notifies the observer of variables and parts that the object gets later.
   virtual void observe(const std::shared_ptr<keras::BuildObserver>& observer) const { (void)observer; }
   // Of optimizers with the rules of Keras 2's first ones: their slots, and more edges, under the names of those. Other

@@ -57,6 +57,13 @@ def act(objects, action):
             return path
         case "write":
             return of("checkpoint").write(action["path"])
+        case "table":
+            objects[action["as"]] = tf.lookup.experimental.MutableHashTable(tf.string, action["dtype"], tf.constant(-1, action["dtype"]))
+        case "insert":
+            of("to").insert(tf.constant(action["keys"], tf.string), tf.cast(tf.constant(action["values"], tf.int64), of("to").value_dtype))
+        case "entries":
+            keys, values = of("of").export()
+            return sorted([key.decode(), int(number)] for key, number in zip(keys.numpy(), values.numpy()))
         case "saver":
             objects[action["as"]] = tf.compat.v1.train.Saver(members)
         case "saver_save":
@@ -203,6 +210,29 @@ def by_names(rng, number):
             action["path"] = path
         action.pop("root", None)  # TensorFlow always misses the save counter of a checkpoint with a root there
     return saving, restoring
+
+
+def with_tables(rng, number):
+    """The same with tables, whose entries are stored."""
+    saving, restoring = pair(rng, number)
+
+    def made(script, dtypes, entries):
+        tables = [{"do": "table", "as": f"t{i}", "dtype": dtype} for i, dtype in enumerate(dtypes)]
+        fill = [{"do": "insert", "to": f"t{i}", "keys": list(each), "values": list(each.values())} for i, each in enumerate(entries)]
+        for action in script:
+            if action["do"] == "module" and action["as"] == "m0":
+                action["members"] |= {"table": "t0", "other": rng.choice(["t0", "t1"])}
+            elif action["do"] == "checkpoint":
+                action["members"] |= {"first": "m0", "second": "t1"}
+                action.pop("root", None)
+        return [*tables, *fill, *script, {"do": "entries", "of": "t0"}, {"do": "entries", "of": "t1"}]
+
+    def some():
+        return {key: rng.randint(0, 9) for key in rng.sample("abcdef", rng.randint(0, 4))}
+
+    dtypes = [rng.choice(["int64", "int64", "float32"]) for _ in range(2)]
+    saving = made(saving, dtypes, [some(), some()])
+    return saving, made(restoring, dtypes if rng.random() < 0.8 else ["int64", "int64"], [some(), some()])
 
 
 def managed(rng, number):
