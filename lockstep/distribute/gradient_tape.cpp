@@ -213,7 +213,7 @@ Tensors GradientTape::leaves_of(const Variables& sources, std::vector<std::size_
 }
 
 List<Tensor> GradientTape::gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients,
-                               const Ready& ready) {
+                                    const Ready& ready) {
   std::vector<std::size_t> places;
   const Tensors leaves = leaves_of(sources, places);
   // Of a variable that was assigned to while the tape recorded, the parts are added up at the end.

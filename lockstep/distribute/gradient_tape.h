@@ -101,7 +101,7 @@ class GradientTape {
   using Ready = std::function<void(std::size_t source, const Tensor& gradient)>;
   using Variables = std::vector<distribute::Variable>;
   List<Tensor> gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients = {},
-                   const Ready& ready = {});
+                        const Ready& ready = {});
   List<Tensor> gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients = {});
   template <std::size_t N>
   Gradients<N> gradient(const Targets& targets, const distribute::Variable (&sources)[N],

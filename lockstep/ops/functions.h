@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/list.h"
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/base/list.h"
 #include "lockstep/tensor/axes.h"
 #include "lockstep/tensor/none.h"
 #include "lockstep/tensor/shape_arg.h"
