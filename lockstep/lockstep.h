@@ -68,6 +68,7 @@ using lockstep::zip;
 namespace lockstep {
 using ops::constant;
 using ops::convert_to_tensor;
+using ops::ensure_shape;
 }  // namespace lockstep
 namespace lockstep::nn {
 using activations::elu;

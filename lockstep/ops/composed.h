@@ -172,6 +172,7 @@ Tensor pow(Number a, const Tensor& b);
 Tensor maximum(Number a, const Tensor& b);
 Tensor minimum(Number a, const Tensor& b);
 inline Tensor cumsum(const Tensor& x) { return cumsum(x, 0); }
+inline Tensor cumprod(const Tensor& x) { return cumprod(x, 0); }
 Tensor where(const Tensor& condition, const Tensor& yes, Number no);
 Tensor where(const Tensor& condition, Number yes, const Tensor& no);
 Tensor where(const Tensor& condition, Number yes, Number no);  // int32 of whole numbers, else float32

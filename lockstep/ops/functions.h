@@ -359,7 +359,12 @@ LOCKSTEP_REDUCE(reduce_logsumexp)
 struct Moments {
   Tensor mean, variance;  // variance divides by n
 };
-Moments moments(const Tensor& x, const Axes& axes, bool keepdims = false);
+Moments moments_of(const Tensor& x, const Axes& axes, bool keepdims);
+// A template with this default, because GCC would take {.axes = {0}} for a list.
+template <std::convertible_to<Axes> A = Axes>
+Moments moments(const Tensor& x, const A& axes, bool keepdims = false) {
+  return moments_of(x, axes, keepdims);
+}
 Tensor argmax(const Tensor& x, int axis = 0, DType dtype = DType::kInt64);
 Tensor argmin(const Tensor& x, int axis = 0, DType dtype = DType::kInt64);
 Tensor cumsum(const Tensor& x, int axis, bool exclusive = false, bool reverse = false);

@@ -278,7 +278,7 @@ Tensor reduce_logsumexp(const Tensor& x, const AxisKeywords& how) {
   return reshape(sums, Ints{});
 }
 
-Moments moments(const Tensor& x, const Axes& axes, bool keepdims) {
+Moments moments_of(const Tensor& x, const Axes& axes, bool keepdims) {
   const bool small = x.dtype() == DType::kFloat16 || x.dtype() == DType::kBFloat16;
   const Tensor y = small ? cast(x, DType::kFloat32) : x;
   Tensor mean = reduce_mean(y, axes, true);

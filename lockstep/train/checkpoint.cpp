@@ -166,6 +166,17 @@ distribute::VariablePtr Checkpoint::save_counter() const {
 }
 const Tracked& Checkpoint::root() const { return state_->root; }
 
+distribute::Variable Checkpoint::operator[](const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& [edge, object] : root().node().edges()) {
+    names.push_back(edge);
+    if (edge != name) continue;
+    if (const distribute::VariablePtr variable = object.node().variable()) return variable;
+    throw_invalid_argument(fmt::format("Checkpoint: '{}' is not a variable: use the object itself", name));
+  }
+  throw_not_found(fmt::format("Checkpoint: no object has the name '{}': there are {}", name, fmt::join(names, ", ")));
+}
+
 std::string Checkpoint::write(const std::string& prefix, const CheckpointOptions& options) const {
   return write_then(prefix, options, {});
 }

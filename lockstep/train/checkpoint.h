@@ -101,6 +101,9 @@ class Checkpoint {
   // Adds an object, or another one under its name, as checkpoint.name = object does in Python. Where a checkpoint was
   // restored before, the object gets its values of it. Throws InvalidArgument for a name of the root's own parts.
   void track(const std::string& name, const Tracked& object) const;
+  // checkpoint["step"].assign_add(1): the variable of this name, as checkpoint.step in Python. Throws NotFound for
+  // another name, InvalidArgument for an object that is not a variable.
+  distribute::Variable operator[](const std::string& name) const;
 
   // Writes PREFIX.index and PREFIX.data-00000-of-00001 as one transaction and returns the prefix.
   std::string write(const std::string& prefix, const CheckpointOptions& options = {}) const;

@@ -278,6 +278,25 @@ TEST(GuideLines, RebindingAndKeywords) {
   expect_doubles(ls::distribute::get_strategy().reduce("SUM", Tensor{1., 2.}, 0), {3});
 }
 
+TEST(GuideLines, CheckpointsHaveTheirVariablesByName) {
+  const ls::train::Checkpoint checkpoint({{"step", Variable(1)}, {"net", layers::Dense(1)}});
+  checkpoint["step"].assign_add(1);
+  EXPECT_EQ(int(checkpoint["step"]), 2);
+  EXPECT_THROW(checkpoint["stop"], ls::errors::NotFoundError);
+  EXPECT_THROW(checkpoint["net"], ls::errors::InvalidArgumentError);
+  const auto [mean, variance] = ls::nn::moments(Tensor{{1., 3.}, {5., 7.}}, {.axes = {0}});
+  expect_doubles(mean, {3, 5});
+  expect_doubles(ls::math::cumprod(Tensor{2., 3.}), {2, 6});
+  EXPECT_EQ((ls::nn::moments(Tensor{{1., 3.}}, {0, 1}).mean.shape()), ls::Shape());
+  const keras::Sequential model({layers::Input({1}), layers::Dense(1)});
+  model.compile({.optimizer = "sgd", .loss = "mse"});
+  const auto schedule = [](int epoch, double rate) { return epoch == 0 ? rate : rate / 2; };
+  model.fit(
+      ops::ones({2, 1}), ops::ones({2, 1}),
+      {.epochs = 2, .verbose = 0, .callbacks = {keras::callbacks::LearningRateScheduler(schedule, {.verbose = 0})}});
+  EXPECT_NEAR(model.optimizer().learning_rate(), 0.005, 1e-8);
+}
+
 TEST(GuideLines, SequenceExamples) {
   namespace train = ls::train;
   namespace io = ls::io;

@@ -177,6 +177,8 @@ class History : public Callback {
   CallbackState save_state() const override;
   void restore_state(const CallbackState& state) override;
 
+  using Callback::params;
+
   List<int> epoch;
   class Values : public std::vector<std::pair<std::string, std::vector<LogValue>>> {
    public:

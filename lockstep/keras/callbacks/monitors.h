@@ -5,7 +5,9 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/tensor/tensor.h"
@@ -108,6 +110,14 @@ CallbackPtr LearningRateScheduler(std::function<double(int epoch, double rate)> 
 template <std::invocable<int> Schedule>
 CallbackPtr LearningRateScheduler(Schedule schedule, int verbose = 0) {
   return LearningRateScheduler([schedule](int epoch, double) -> double { return schedule(epoch); }, verbose);
+}
+struct VerboseKeyword {
+  FieldNamesOnly names_only = {};
+  int verbose = 0;
+};
+template <typename Schedule>
+CallbackPtr LearningRateScheduler(Schedule schedule, const VerboseKeyword& o) {
+  return LearningRateScheduler(std::move(schedule), o.verbose);
 }
 
 struct TerminateOnNaNOptions {
