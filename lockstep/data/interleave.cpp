@@ -134,20 +134,22 @@ class InterleaveNode : public DatasetNode {
   }
   bool reads_files() const override {
     const std::optional<Element> element = input()->sample(1);
-    return element && any_reads_files(*IteratorFunction<FlatMapFunction>::sample(fn_, *element).node());
+    return element && any_reads_files(*dataset_of(*element).node());
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   ElementSpec element_spec() const override {
     const std::optional<Element> element = input()->sample(1);
-    return element ? IteratorFunction<FlatMapFunction>::sample(fn_, *element).element_spec() : ElementSpec();
+    return element ? dataset_of(*element).element_spec() : ElementSpec();
   }
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::optional<Element> element = input()->sample(copies);
     if (!element) return std::nullopt;
-    return IteratorFunction<FlatMapFunction>::sample(fn_, *element).node()->sample(copies);
+    return dataset_of(*element).node()->sample(copies);
   }
 
  private:
+  Dataset dataset_of(const Element& element) const { return IteratorFunction<FlatMapFunction>::sample(fn_, element); }
+
   FlatMapFunction fn_;
   std::int64_t cycle_length_, block_length_;
 };

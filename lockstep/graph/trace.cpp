@@ -228,10 +228,6 @@ Tensors Tracer::record_gradient(const Tensors& results, const Tensors& arguments
       if (i < results.size()) dys.push_back(dy);
     }
     const Tensors slopes = gradient(dys);
-    if (slopes.size() != arguments.size()) {
-      throw_invalid_argument(
-          fmt::format("custom_gradient: {} gradients were returned for {} arguments", slopes.size(), arguments.size()));
-    }
     Finished finished = inner->finish(slopes);
     add_function(finished.function, finished.library);
     made.function = std::move(finished.function);
@@ -298,10 +294,7 @@ Tracer::Finished Tracer::finish(const Tensors& results, const std::vector<std::s
     }
   };
   mark();
-  for (const Output& captured : captured_by_gradients(needed)) {
-    if (static_cast<std::size_t>(captured.node) >= needed.size()) needed.resize(captured.node + 1, 0);
-    stack.push_back(captured.node);
-  }
+  for (const Output& captured : captured_by_gradients(needed)) stack.push_back(captured.node);
   needed.resize(static_cast<std::size_t>(function_->body.size()), 0);
   mark();
   const Graph body = std::move(function_->body);

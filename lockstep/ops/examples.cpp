@@ -217,6 +217,13 @@ void add_dense(Nested<Tensor>::Dict& out, const std::vector<std::string>& keys, 
   const Tensors values = found.next(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) out.emplace_back(keys[i], values[i]);
 }
+// The features of both kinds, whose outputs come in this order.
+Nested<Tensor>::Dict sparse_and_dense(const ParsedKeys& keys, Outputs& found) {
+  Nested<Tensor>::Dict out;
+  add_sparse(out, keys.sparse, found);
+  add_dense(out, keys.dense, found);
+  return out;
+}
 
 }  // namespace
 
@@ -232,9 +239,7 @@ Nested<Tensor> parse_example(const Tensor& serialized, const FeatureDescription&
                            {"ragged_value_types", keys.ragged_types},
                            {"ragged_split_types", keys.split_types},
                            {"dense_shapes", keys.dense_shapes}}));
-  Nested<Tensor>::Dict out;
-  add_sparse(out, keys.sparse, found);
-  add_dense(out, keys.dense, found);
+  Nested<Tensor>::Dict out = sparse_and_dense(keys, found);
   const Tensors values = found.next(keys.ragged.size()), splits = found.next(keys.ragged.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     out.emplace_back(keys.ragged[i], serialized.rank() == 0
@@ -265,17 +270,12 @@ Nested<Tensor> parse_single_sequence_example(const Tensor& serialized, const Seq
                            {"context_dense_shapes", context.dense_shapes},
                            {"feature_list_sparse_types", lists.sparse_types},
                            {"feature_list_dense_shapes", lists.shapes_of_steps()}}));
-  Nested<Tensor>::Dict of_context, of_lists;
-  add_sparse(of_context, context.sparse, found);
-  add_dense(of_context, context.dense, found);
-  add_sparse(of_lists, lists.sparse, found);
-  add_dense(of_lists, lists.dense, found);
+  Nested<Tensor>::Dict of_context = sparse_and_dense(context, found), of_lists = sparse_and_dense(lists, found);
   return Nested<Tensor>::list({Nested<Tensor>::dict(std::move(of_context)), Nested<Tensor>::dict(std::move(of_lists))});
 }
 
 Nested<Tensor> parse_sequence_example(const Tensor& serialized, const SequenceFeatures& features) {
   const ParsedKeys context(features.context_features), lists(features.sequence_features);
-  std::vector<bool> missing = lists.missing;
   Tensors inputs = {serialized,
                     strings_of({}),
                     strings_of(context.sparse),
@@ -284,7 +284,7 @@ Nested<Tensor> parse_sequence_example(const Tensor& serialized, const SequenceFe
                     strings_of(lists.sparse),
                     strings_of(lists.dense),
                     strings_of(lists.ragged_keys),
-                    Tensor::from_vector(missing)};
+                    Tensor::from_vector(lists.missing)};
   inputs.insert(inputs.end(), context.defaults.begin(), context.defaults.end());
   Outputs found(ops::call("ParseSequenceExampleV2", inputs,
                           {{"Ncontext_sparse", count(context.sparse)},
@@ -300,14 +300,11 @@ Nested<Tensor> parse_sequence_example(const Tensor& serialized, const SequenceFe
                            {"feature_list_ragged_value_types", lists.ragged_types},
                            {"feature_list_ragged_split_types", lists.split_types},
                            {"feature_list_dense_shapes", lists.shapes_of_steps()}}));
-  Nested<Tensor>::Dict of_context, of_lists, lengths;
-  add_sparse(of_context, context.sparse, found);
-  add_dense(of_context, context.dense, found);
+  Nested<Tensor>::Dict of_context = sparse_and_dense(context, found), lengths;
   const Tensors values = found.next(context.ragged.size()), splits = found.next(context.ragged.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     of_context.emplace_back(context.ragged[i], RaggedTensor::from_row_splits(values[i], splits[i]));
-  add_sparse(of_lists, lists.sparse, found);
-  add_dense(of_lists, lists.dense, found);
+  Nested<Tensor>::Dict of_lists = sparse_and_dense(lists, found);
   add_dense(lengths, lists.dense, found);
   const std::size_t ragged = lists.ragged.size();
   const Tensors steps = found.next(ragged), outer = found.next(ragged), inner = found.next(ragged);

@@ -18,6 +18,11 @@ std::shared_ptr<void> enter_function(const std::shared_ptr<ops::FunctionDraws>& 
 }  // namespace lockstep::internal
 
 namespace lockstep {
+
+Nested<TensorSpec> specs_of(const Nested<Tensor>& arguments) {
+  return arguments.map([](const Tensor& tensor) { return TensorSpec(tensor.shape(), tensor.dtype()); });
+}
+
 namespace {
 
 using Specs = Nested<TensorSpec>;
@@ -49,11 +54,6 @@ bool describes(const Function::Signature& signature, const std::vector<Nested<Le
   return std::equal(signature.begin(), signature.end(), found.begin(), found.end(),
                     [](const Specs& specs, const auto& argument) { return describes(specs, argument); });
 }
-
-Specs specs_of(const Nested<Tensor>& argument) {
-  return argument.map([](const Tensor& tensor) { return TensorSpec(tensor.shape(), tensor.dtype()); });
-}
-const Specs& specs_of(const Specs& argument) { return argument; }
 
 std::string to_text(const Specs& specs) {
   std::string out;

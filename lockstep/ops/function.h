@@ -42,54 +42,55 @@ struct SignatureOf<Fn> : SignatureOf<decltype(&Fn::operator())> {};
 
 }  // namespace internal
 
-// What function() returns: calls are those of the function. Copies share its state.
-template <typename Fn, typename Signature = typename internal::SignatureOf<Fn>::type>
-class TensorFlowFunction;
 class Function;
 // What specs or example arguments stand for.
-inline Nested<TensorSpec> spec_of_argument(const Nested<TensorSpec>& spec) { return spec; }
-inline Nested<TensorSpec> spec_of_argument(const Tensor& example) {
-  return TensorSpec(example.shape(), example.dtype());
-}
-template <typename Fn, typename R, typename... A>
-class TensorFlowFunction<Fn, R(A...)> {
- public:
-  explicit TensorFlowFunction(Fn fn) : fn_(std::move(fn)), draws_(internal::make_function_draws()) {}
-  R operator()(A... arguments) const {
-    const auto call = internal::enter_function(draws_);
-    return fn_(std::forward<A>(arguments)...);
-  }
+inline Nested<TensorSpec> specs_of(const Nested<TensorSpec>& specs) { return specs; }
+Nested<TensorSpec> specs_of(const Nested<Tensor>& arguments);
 
+namespace internal {
+
+// What all TensorFlowFunctions have; copies share the state.
+template <typename Fn, typename Derived>
+class TensorFlowFunctionBase {
+ public:
+  explicit TensorFlowFunctionBase(Fn fn) : fn_(std::move(fn)), draws_(make_function_draws()) {}
   // The function for arguments of these specs, or like these: see Function.
   template <typename F = Function, typename... Specs>
   F get_concrete_function(const Specs&... specs) const {
-    return F(*this).get_concrete_function(spec_of_argument(specs)...);
+    return F(static_cast<const Derived&>(*this)).get_concrete_function(specs...);
+  }
+
+ protected:
+  template <typename... A>
+  decltype(auto) call(A&&... arguments) const {
+    const auto entered = enter_function(draws_);
+    return fn_(std::forward<A>(arguments)...);
   }
 
  private:
   mutable Fn fn_;
   std::shared_ptr<ops::FunctionDraws> draws_;
 };
-template <typename Fn>
-class TensorFlowFunction<Fn, void> {
+
+}  // namespace internal
+
+// What function() returns: calls are those of the function.
+template <typename Fn, typename Signature = typename internal::SignatureOf<Fn>::type>
+class TensorFlowFunction;
+template <typename Fn, typename R, typename... A>
+class TensorFlowFunction<Fn, R(A...)> : public internal::TensorFlowFunctionBase<Fn, TensorFlowFunction<Fn, R(A...)>> {
  public:
-  explicit TensorFlowFunction(Fn fn) : fn_(std::move(fn)), draws_(internal::make_function_draws()) {}
+  using internal::TensorFlowFunctionBase<Fn, TensorFlowFunction>::TensorFlowFunctionBase;
+  // Arguments may be written in braces.
+  R operator()(A... arguments) const { return this->call(std::forward<A>(arguments)...); }
+};
+template <typename Fn>
+class TensorFlowFunction<Fn, void> : public internal::TensorFlowFunctionBase<Fn, TensorFlowFunction<Fn, void>> {
+ public:
+  using internal::TensorFlowFunctionBase<Fn, TensorFlowFunction>::TensorFlowFunctionBase;
   template <typename... A>
   requires std::is_invocable_v<Fn&, A...>
-  decltype(auto) operator()(A&&... arguments) const {
-    const auto call = internal::enter_function(draws_);
-    return fn_(std::forward<A>(arguments)...);
-  }
-
-  // The function for arguments of these specs, or like these: see Function.
-  template <typename F = Function, typename... Specs>
-  F get_concrete_function(const Specs&... specs) const {
-    return F(*this).get_concrete_function(spec_of_argument(specs)...);
-  }
-
- private:
-  mutable Fn fn_;
-  std::shared_ptr<ops::FunctionDraws> draws_;
+  decltype(auto) operator()(A&&... arguments) const { return this->call(std::forward<A>(arguments)...); }
 };
 
 // tf.function. Its calls are compiled already: they run at once, and stateful random operations in them have states of
@@ -168,7 +169,7 @@ class Function {
   // not allow them.
   template <typename... Specs>
   Function get_concrete_function(const Specs&... specs) const {
-    return concrete(Signature{spec_of_argument(specs)...});
+    return concrete(Signature{specs_of(specs)...});
   }
   // What a SavedModel contains: this function, if it has an input signature; otherwise one for each of the dtypes and
   // shapes that calls have had (the first hundred) or that get_concrete_function() was asked for, in this order.

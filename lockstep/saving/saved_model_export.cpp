@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
+#include "lockstep/ops/function.h"
 #include "lockstep/saving/saved_model_structure_internal.h"
 
 namespace lockstep::saved_model {
@@ -65,10 +66,6 @@ std::vector<std::size_t> sorted_order(const std::vector<T>& names) {
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
   return order;
-}
-
-Specs specs_of(const Structure& structure) {
-  return structure.map([](const Tensor& tensor) { return TensorSpec(tensor.shape(), tensor.dtype()); });
 }
 
 }  // namespace
