@@ -44,13 +44,16 @@ std::int64_t rows_of_piece(std::int64_t batch) {
 }
 
 // More rows of a batch where most of a run's time is the reading of weights: as many as leave the values in the cache,
-// or few in comparison with the weights.
+// or few in comparison with the weights, in pieces of about as many rows for each thread.
 std::int64_t rows_for_weights(const inference::Program& program, std::int64_t rows, std::int64_t batch) {
   const std::int64_t weights = program.weights_read();
   if (weights <= inference::kHeavy) return rows;
-  const std::int64_t of_row = program.arena_size() / rows + 1,
-                     pieces = (weights > 8 * inference::kHeavy ? 1 : 2) * ops::parallel_threads();
-  return std::max(rows, std::min(std::max(inference::kHeavy, weights / 16) / of_row, batch / pieces));
+  const std::int64_t of_row = program.arena_size() / rows + 1, threads = ops::parallel_threads(),
+                     pieces = (weights > 8 * inference::kHeavy ? 1 : 2) * threads;
+  const std::int64_t most = std::min(std::max(inference::kHeavy, weights / 16) / of_row, batch / pieces);
+  if (most <= rows) return rows;
+  const std::int64_t equal = ((batch + most - 1) / most + threads - 1) / threads * threads;
+  return std::max(rows, (batch + equal - 1) / equal);
 }
 
 Dims with_rows(Dims dims, std::int64_t rows) {

@@ -30,10 +30,7 @@ class LoopStep : public Step {
   bool follow(const Chain&, int, int) override { return false; }
   std::int64_t workspace() const override { return at_; }
   bool pays_threads() const override { return loop_.body->pays_threads(); }
-  std::int64_t weights_read() const override {
-    const std::int64_t once = loop_.body->weights_read();
-    return once > kHeavy ? once * loop_.iterations : once;
-  }
+  std::int64_t weights_read() const override { return loop_.body->weights_read() * loop_.iterations; }
 
   void run(const Run& run) const override {
     const Program& body = *loop_.body;

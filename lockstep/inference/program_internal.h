@@ -27,8 +27,7 @@ class Program {
   std::int64_t num_steps() const { return static_cast<std::int64_t>(steps_.size()); }
   // Floats of memory for the values of one run, inputs and outputs not included.
   std::int64_t arena_size() const { return arena_size_; }
-  // Floats of weights that one run reads from memory; those of a loop's body count in each iteration, unless they stay
-  // in the cache.
+  // Floats of weights that one run reads; those of a loop's body count in each iteration.
   std::int64_t weights_read() const;
   // Thread-safe. Throws InvalidInput, and the exceptions of `before_step`.
   void run(const std::vector<const void*>& inputs, const std::vector<float*>& outputs, bool alone,
