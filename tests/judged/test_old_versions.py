@@ -143,7 +143,9 @@ def test_states_given_with_the_sequence(tmp_path):
     _, h, c = L.LSTM(4, return_state=True)(embed(words))
     x = L.LSTM(4, return_sequences=True, recurrent_activation="hard_sigmoid")(embed(more), initial_state=[h, c])
     x = L.Bidirectional(L.GRU(4, return_sequences=True))(x, initial_state=[h, c])
-    model = tf_keras.Model([words, more], [x, L.SimpleRNN(4)(x, initial_state=h)])
+    inside = tf_keras.Input((4, 8))  # the nested model passes the mask on
+    nested = tf_keras.Model(inside, L.GRU(3, return_sequences=True)(L.Dense(3)(inside)))(x)
+    model = tf_keras.Model([words, more], [x, L.SimpleRNN(4)(x, initial_state=h), L.SimpleRNN(4)(nested, initial_state=c)])
     model.set_weights([rng.normal(0, 0.7, value.shape) for value in model.get_weights()])
     model.save(tmp_path / "m.h5")
     inputs = [rng.integers(0, 7, (3, n)).astype("float32") for n in (5, 4)]

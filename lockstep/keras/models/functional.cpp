@@ -417,6 +417,17 @@ std::optional<bool> own_training(const ModelImpl& model, const Node& node) {
   return model.keras_version() > 2 ? std::nullopt : training_of(node.arguments);
 }
 
+// Keras 2 passes the mask of the sequence on to a recurrent layer that is called with its states, Keras 3 only where
+// the call names it.
+CallArguments with_mask_of_keras2(const Operation& operation, CallArguments arguments) {
+  const auto* layer = dynamic_cast<const Layer*>(&operation);
+  if (!layer || !layer->uses_mask() || arguments.args.empty() || !arguments.args[0].is_leaf()) return arguments;
+  if (!arguments.find("initial_state") || arguments.find("mask")) return arguments;
+  const Tensor& sequence = arguments.args[0].leaf().tensor;
+  if (sequence.defined() && sequence.mask().defined()) arguments.set("mask", ArgValue(sequence.mask()));
+  return arguments;
+}
+
 // Whether a layer is called with another one than the model.
 bool calls_otherwise(const ModelImpl& model, const std::vector<std::shared_ptr<Node>>& nodes, bool training) {
   if (model.keras_version() > 2) return false;
@@ -521,8 +532,12 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
     try {
       const bool own = own_training(*this, node).has_value();
       std::optional<ScopedInheritance> as_in_keras2;
-      if (keras_version() <= 2) as_in_keras2.emplace();
-      values[i] = node.operation->run(node.arguments.map_tensors(lookup), own ? std::nullopt : training).flatten();
+      CallArguments arguments = node.arguments.map_tensors(lookup);
+      if (keras_version() <= 2) {
+        as_in_keras2.emplace();
+        arguments = with_mask_of_keras2(*node.operation, std::move(arguments));
+      }
+      values[i] = node.operation->run(arguments, own ? std::nullopt : training).flatten();
       if (follower && follower->taken()) {
         for (const std::size_t call : next->calls) done[call] = true;
         values[next->calls.back()] = std::move(values[i]);
