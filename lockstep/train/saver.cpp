@@ -15,6 +15,7 @@
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/ops/functions.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/checkpoint_files_internal.h"
 #include "lockstep/train/live_graph_internal.h"
@@ -96,7 +97,9 @@ void Saver::write(const std::string& path) const {
 
 std::string Saver::save(const std::string& prefix, std::optional<std::int64_t> global_step,
                         const std::string& latest_filename) {
-  const std::string path = global_step ? fmt::format("{}-{}", prefix, *global_step) : prefix;
+  const std::string path = !global_step               ? prefix
+                           : options_.pad_step_number ? fmt::format("{}-{:08}", prefix, *global_step)
+                                                      : fmt::format("{}-{}", prefix, *global_step);
   if (latest_filename.empty() || latest_filename.find('/') != std::string::npos ||
       latest_filename == io::base_name(path))
     throw_invalid_argument(fmt::format(
@@ -154,7 +157,9 @@ void Saver::restore(const std::string& path) const {
     values.push_back(reader.get_tensor(by_object ? key_of(keys, name, path) : name));
   auto at = values.begin();
   for (const auto& [name, variable] : variables_) {
-    const Tensor& value = *at++;
+    Tensor& value = *at++;
+    if (options_.reshape && value.shape().num_elements() == variable->shape().num_elements())
+      value = ops::reshape(value, variable->shape());
     if (value.dtype() != variable->dtype() || !(value.shape() == variable->shape()))
       throw_invalid_argument(fmt::format("{}: '{}' is {}{}, its variable is {}{}", path, name,
                                          dtype_name(value.dtype()), value.shape().to_string(),

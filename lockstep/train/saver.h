@@ -16,6 +16,8 @@ struct SaverOptions {
   std::int64_t max_to_keep = 5;  // 0: all
   // Of those that would be deleted one stays for each span of this length.
   double keep_checkpoint_every_n_hours = 10000;
+  bool reshape = false;          // restore() takes values of another shape with as many elements
+  bool pad_step_number = false;  // PREFIX-00000007
 };
 
 //   train::Saver saver(model);

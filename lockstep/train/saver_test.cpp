@@ -82,6 +82,21 @@ TEST_F(SaverFiles, DeletesOldOnes) {
   EXPECT_THROW(Saver(std::vector{a}, {.max_to_keep = -1}), Error);
 }
 
+// As TensorFlow 2.21: elements keep their order, and other counts are refused.
+TEST_F(SaverFiles, ReshapesValuesAndPadsSteps) {
+  const auto a = variable("a", {1, 2, 3, 4});
+  Saver padded(std::vector{a}, {.pad_step_number = true});
+  EXPECT_EQ(padded.save(folder_ + "/model", 7), folder_ + "/model-00000007");
+  EXPECT_EQ(padded.save(folder_ + "/model", 123456789), folder_ + "/model-123456789");
+  EXPECT_EQ(padded.save(folder_ + "/model"), folder_ + "/model");
+  const auto square = distribute::Variable::create(Tensor::zeros(Shape{2, 2}), {.name = "a"});
+  EXPECT_THROW(Saver(std::vector{square}).restore(folder_ + "/model"), Error);
+  Saver(std::vector{square}, {.reshape = true}).restore(folder_ + "/model-00000007");
+  EXPECT_EQ(square->numpy().shape(), (Shape{2, 2}));
+  EXPECT_EQ(square->numpy().to_vector<float>(), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_THROW(Saver(std::vector{variable("a", {0, 0, 0})}, {.reshape = true}).restore(folder_ + "/model"), Error);
+}
+
 TEST_F(SaverFiles, ChangesNothingWhenAValueDoesNotFit) {
   const auto a = variable("a", {1, 2}), b = variable("b", {3});
   Saver(std::vector{a, b}).write(folder_ + "/model");

@@ -3,6 +3,7 @@
 
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/checkpoint_manager.h"
+#include "lockstep/train/checkpoint_utils.h"
 #include "lockstep/train/module.h"
 #include "lockstep/train/saver.h"
 #include "lockstep/train/training_checkpoints.h"
