@@ -190,6 +190,7 @@ constexpr OldClass kClasses[] = {
     {2, "Softmax", "Softmax", "", change_softmax},
     {2, "MultiHeadAttention", "MultiHeadAttention", "", change_softmax},
     {2, "RandomCrop", "RandomCrop", R"({"resizes": true})"},
+    {2, "Resizing", "Resizing", R"({"own_dtype": true})"},
     {2, "StringLookup", "StringLookup", "", change_lookup},
     {2, "IntegerLookup", "IntegerLookup", "", change_lookup},
     {2, "TextVectorization", "TextVectorization", "", change_lookup},

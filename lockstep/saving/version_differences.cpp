@@ -55,6 +55,14 @@ bool has_axis_like_channels(const keras::Layer& layer) {
   });
 }
 
+bool gets_integers(const keras::Layer& layer) {
+  return std::ranges::any_of(layer.inbound_nodes(), [](const auto& node) {
+    return std::ranges::any_of(node->arguments.args, [](const Argument& argument) {
+      return any_tensor(argument, [](const Tensor& x) { return is_integer(x.dtype()); });
+    });
+  });
+}
+
 // Empty where both versions compute the same.
 std::string difference(const ModelImpl& model, const keras::Layer& layer) {
   const std::string name = layer.class_name();
@@ -67,6 +75,8 @@ std::string difference(const ModelImpl& model, const keras::Layer& layer) {
   if (name == "BatchNormalization" && layer.get_config().at("axis").is_array())
     return "Keras 3 does not read its list of several axes";
   if (name == "RandomCrop") return "in inference it returns its input in Keras 3, and resizes it in Keras 2";
+  if (name == "Resizing" && gets_integers(layer))
+    return "its integers remain integers in Keras 3, and are numbers of the layer's dtype in Keras 2";
   if (name != "MultiHeadAttention" && name != "Softmax") return "";
   const Json config = layer.get_config();
   if (!config.value("activity_regularizer", Json()).is_null() && name != "Softmax")

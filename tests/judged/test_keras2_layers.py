@@ -77,3 +77,21 @@ def test_lookups_with_a_dtype_of_integers(dtype, tmp_path):
     x = {"a": np.array([[b"a", b"b"], [b"c", b"a"]]), "b": np.array([[3, 5], [7, 3]])}
     for (name, found), value in zip(tool.predict(tmp_path / "m.h5", x, tmp_path), wanted, strict=True):
         tool.assert_close(found, value, 1e-6, name)
+
+
+def test_resized_integers(tmp_path):
+    """Of the dtype of the layer, and not rounded; in Keras 3 they remain integers."""
+    def written():
+        L, x = tf_keras.layers, tf_keras.Input((4, 5, 3), dtype="uint8")
+        outputs = [L.Resizing(3, 4)(x), L.Resizing(3, 4, "nearest")(x), L.Resizing(3, 3, crop_to_aspect_ratio=True, dtype="mixed_float16")(x)]
+        model = tf_keras.Model(x, [L.Conv2D(1, 2)(y) for y in outputs] + outputs)
+        for name in ("m.h5", "m.keras"):
+            model.save(tmp_path / name)
+        data = tool.generator("resized").integers(0, 255, (3, 4, 5, 3)).astype("uint8")
+        return data, [np.asarray(v) for v in model(data)]
+
+    data, wanted = stored.original(written, tmp_path)
+    for file in ("m.h5", "m.keras"):
+        for (name, found), value in zip(tool.predict(tmp_path / file, data, tmp_path), wanted, strict=True):
+            tool.assert_close(found, value, 1e-3, name)
+    assert "numbers of the layer's dtype in Keras 2" in tool.run("convert", tmp_path / "m.h5", tmp_path / "m3.keras").err

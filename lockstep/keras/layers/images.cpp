@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/images_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/call.h"
@@ -156,7 +157,7 @@ class CenterCropLayer : public ImageLayer<CenterCropLayer, CenterCropOptions> {
   }
 };
 
-class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
+class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions>, public OldRules {
  public:
   static constexpr const char* kClass = "Resizing";
   template <typename V>
@@ -181,22 +182,30 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
       throw_invalid_argument(who() + ": only one of crop_to_aspect_ratio and pad_to_aspect_ratio can be set");
     }
   }
+  // Images of integers become numbers of the layer's dtype, in Keras 2.
+  void use_own_dtype() { own_dtype_ = true; }
 
  private:
+  Tensor prepared(const Tensor& x) const override {
+    if (!own_dtype_) return x;
+    return ops::cast(x, options_.interpolation == "nearest" ? compute_dtype() : DType::kFloat32);
+  }
   Tensor transform(const Tensor& given, bool mask) const override {
     Tensor x = given;
     if (options_.crop_to_aspect_ratio) x = cut(x, aspect_crop(size_of(x), target()));
     if (options_.pad_to_aspect_ratio) x = aspect_pad(x, size_of(x), target(), options_.fill_value);
     const Tensor y = resize_images(x, target(), mask ? "nearest" : options_.interpolation, options_.antialias);
-    return in_dtype_of_images(y, given.dtype());
+    return in_dtype_of_images(y, own_dtype_ ? compute_dtype() : given.dtype());
   }
+  bool own_dtype_ = false;
 };
 
 }  // namespace
 
 void register_image_layers(ClassTable& registry) {
   registry.add(layer_row<CenterCropLayer>());
-  registry.add(layer_row<ResizingLayer>());
+  registry.add(
+      flagged_row<ResizingLayer>("own_dtype", [](ResizingLayer& layer, const Json&) { layer.use_own_dtype(); }));
 }
 
 }  // namespace lockstep::keras
