@@ -383,13 +383,13 @@ class UnbatchIterator : public NodeIterator {
   }
   void restore(const Json& state) override {
     start_ = state_at(state, "start");
-    consumed_ = state_int(state, "consumed");
-    row_ = state_int(state, "row");
+    consumed_ = state_count(state, "consumed");
+    row_ = state_count(state, "row");
     rows_.reset();
     ragged_.clear();
     input_->restore(start_);
     if (consumed_ > 0) open(items_at(*input_, {consumed_ - 1})[0]);
-    if (row_ < 0 || (consumed_ > 0 && row_ > num_rows())) {
+    if (consumed_ > 0 && row_ > num_rows()) {
       throw_invalid_argument(
           fmt::format("invalid state of unbatch: found row {}, expected a row of the current element", row_));
     }

@@ -86,12 +86,12 @@ class CacheIterator : public NodeIterator {
   }
   void restore(const Json& state) override {
     const Json& start = state_at(state, "start");
-    const std::int64_t position = state_int(state, "position");
+    const std::int64_t position = state_count(state, "position");
     position_ = 0;
     contents_ = cache_.contents();
     if (contents_ && contents_->start != start) contents_.reset();
     if (!contents_) begin_pass(start);
-    if (position < 0 || advance(position) != position) {
+    if (advance(position) != position) {
       throw_invalid_argument(fmt::format("invalid state of a dataset's cache: found element {}, expected at most {}",
                                          position, position_));
     }

@@ -1,6 +1,10 @@
 // Orders and numbers below are TensorFlow 2.21's for the same programs.
 #include "lockstep/data/dataset.h"
 
+#include <set>
+#include <string>
+#include <string_view>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -323,6 +327,63 @@ TEST_F(DatasetTest, ResumesExactly) {
   expect_resumes("take_while", [&] {
     return Dataset::range(12).shuffle(3).take_while([](const Tensor& x) { return ops::less(x, 9.0); });
   });
+}
+
+// Numbers of a state are those of a file: none is a loop of 2^63 rounds, an index or an amount of memory before it is
+// checked.
+TEST_F(DatasetTest, StatesWithWrongNumbersAreRefused) {
+  const auto restored = [](const Dataset& dataset, const char* part, const char* number) {
+    DatasetIterator iterator = dataset.make_iterator();
+    for (int i = 0; i < 5; ++i) iterator.next();
+    std::string state = iterator.save_state().dump();
+    const std::size_t at = state.find(part);
+    ASSERT_NE(at, std::string::npos) << state;
+    const std::size_t begin = at + std::string_view(part).size();
+    state.replace(begin, state.find_first_of(",}", begin) - begin, number);
+    DatasetIterator(dataset.node()).restore_state(Json::parse(state));
+  };
+  const Dataset rows = Dataset::range(20).interleave([](const Tensor& x) { return Dataset::from_tensors(x).repeat(3); },
+                                                     {.cycle_length = 3});
+  const Dataset windows = Dataset::range(20).window(4, {.shift = 2}).flat_map([](const Dataset& w) { return w; });
+  for (const char* number : {"-1", "-9223372036854775808", "9223372036854775807"}) {
+    EXPECT_THROW(restored(Dataset::range(20).shuffle(6), "\"emitted\":", number), Error) << number;
+    EXPECT_THROW(restored(Dataset::range(20).shuffle(6), "\"buffered\":", number), Error) << number;
+    EXPECT_THROW(restored(rows, "\"element\":", number), Error) << number;
+    EXPECT_THROW(restored(rows, "\"current\":", number), Error) << number;
+    EXPECT_THROW(restored(windows, "\"given\":", number), Error) << number;
+    EXPECT_THROW(restored(Dataset::range(20).batch(4).unbatch(), "\"consumed\":", number), Error) << number;
+  }
+}
+
+// Where no slot is left open there is nothing to wait for.
+TEST_F(DatasetTest, StatesWithOneSlotTwiceAreRefused) {
+  const Dataset dataset = Dataset::range(9).interleave(
+      [](const Tensor& x) { return Dataset::from_tensors(x).repeat(3); }, {.cycle_length = 3});
+  DatasetIterator iterator = dataset.make_iterator();
+  for (int i = 0; i < 3; ++i) iterator.next();
+  Json state = iterator.save_state();
+  state["iterator"]["ended"] = true;
+  state["iterator"]["slots"][1]["slot"] = 0;
+  EXPECT_THROW(iterator.restore_state(state), Error);
+}
+
+// The buffer of a shuffle follows from the last takes alone.
+TEST_F(DatasetTest, PositionsFarBehindTheBeginningAreRestoredAtOnce) {
+  const auto make = [] { return Dataset::range(std::int64_t{1} << 60).shuffle(50, 3); };
+  DatasetIterator iterator = make().make_iterator();
+  iterator.next();
+  const std::string far = std::to_string(std::int64_t{1} << 50);
+  const std::string behind = std::to_string((std::int64_t{1} << 50) + 50);
+  iterator.restore_state(Json::parse("{\"iterator\": {\"seeds\": [3, 5], \"emitted\": " + far +
+                                     ", \"buffered\": 50, \"ended\": false, \"input_start\": {\"next\": 0}, \"input\": "
+                                     "{\"next\": " +
+                                     behind +
+                                     "}}, \"nodes\": [{\"seeds\": [3, 5], \"iterators\": 1, \"node\": \"shuffle\"}]}"));
+  const Ints next = rest(iterator, 200);
+  const std::set<std::int64_t> different(next.begin(), next.end());
+  EXPECT_EQ(different.size(), 200u);
+  EXPECT_GT(*different.begin(), (std::int64_t{1} << 50) - 2000);
+  EXPECT_LT(*different.rbegin(), (std::int64_t{1} << 50) + 250);
 }
 
 TEST_F(DatasetTest, StateBetweenEpochs) {

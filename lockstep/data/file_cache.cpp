@@ -57,8 +57,7 @@ class FileCacheIterator : public NodeIterator {
   }
   Json save() const override { return {{"start", start_}, {"position", position_}, {"ended", ended_}}; }
   void restore(const Json& state) override {
-    const std::int64_t position = state_int(state, "position");
-    if (position < 0) throw_invalid_argument(fmt::format("invalid state of a cache: found element {}", position));
+    const std::int64_t position = state_count(state, "position");
     begin();
     if (input_ && !state_at(state, "start").is_null()) input_->restore(start_ = state_at(state, "start"));
     advance(position);

@@ -61,7 +61,7 @@ class FilesIterator : public NodeIterator {
   }
   void restore(const Json& state) override {
     start_ = state_at(state, "start");
-    opened_ = state_int(state, "opened");
+    opened_ = state_count(state, "opened");
     const std::int64_t offset = state_int(state, "offset");
     records_.reset();
     if (opened_ > 0 && offset >= 0) {

@@ -25,7 +25,7 @@ class ReplayedIterator : public NodeIterator {
   Json save() const final { return {{"start", start_}, {"given", given_}, {"ended", ended_}}; }
   void restore(const Json& state) final {
     start_ = state_at(state, "start");
-    const std::int64_t given = state_int(state, "given");
+    const std::int64_t given = state_count(state, "given");
     const bool ended = state_at(state, "ended") == Json(true);
     input_->restore(start_);
     given_ = 0;

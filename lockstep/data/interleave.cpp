@@ -61,14 +61,14 @@ class InterleaveIterator : public NodeIterator {
 
   void restore(const Json& state) override {
     start_ = state_at(state, "start");
-    consumed_ = state_int(state, "consumed");
+    consumed_ = state_count(state, "consumed");
     ended_ = state_at(state, "ended") == Json(true);
-    current_ = static_cast<std::size_t>(state_int(state, "current")) % slots_.size();
-    block_ = state_int(state, "block");
+    current_ = slot_at(state, "current");
+    block_ = state_count(state, "block");
     slots_ = std::vector<Slot>(slots_.size());
     open_ = 0;
     std::vector<std::pair<std::int64_t, const Json*>> saved;  // by number of the input's element
-    for (const Json& slot : state_at(state, "slots")) saved.emplace_back(state_int(slot, "element"), &slot);
+    for (const Json& slot : state_at(state, "slots")) saved.emplace_back(state_count(slot, "element"), &slot);
     std::sort(saved.begin(), saved.end());
     std::vector<std::int64_t> numbers;
     for (const auto& entry : saved) numbers.push_back(entry.first);
@@ -76,7 +76,8 @@ class InterleaveIterator : public NodeIterator {
     const std::vector<Item> items = items_at(*input_, numbers);
     for (std::size_t i = 0; i < saved.size(); ++i) {
       const Json& from = *saved[i].second;
-      Slot& slot = slots_[static_cast<std::size_t>(state_int(from, "slot")) % slots_.size()];
+      Slot& slot = slots_[slot_at(from, "slot")];
+      if (slot.iterator) throw_invalid_argument("invalid state of a dataset's interleave: one slot twice");
       open(slot, items[i], saved[i].first);
       slot.iterator = slot.dataset.node()->make_iterator();
       slot.iterator->restore(state_at(from, "iterator"));
@@ -92,6 +93,14 @@ class InterleaveIterator : public NodeIterator {
     std::unique_ptr<NodeIterator> iterator;  // null: the slot is free
     std::int64_t element = 0;                // number of the input's element that produced it
   };
+  std::size_t slot_at(const Json& state, std::string_view key) const {
+    const auto number = static_cast<std::size_t>(state_count(state, key));
+    if (number >= slots_.size()) {
+      throw_invalid_argument(
+          fmt::format("invalid state of a dataset's interleave: found slot {} of {}", number, slots_.size()));
+    }
+    return number;
+  }
   void open(Slot& slot, const Item& item, std::int64_t element) {
     slot.dataset = fn_(item.element());
     slot.element = element;

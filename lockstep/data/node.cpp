@@ -76,6 +76,12 @@ std::int64_t state_int(const Json& state, std::string_view key) {
   return value.get<std::int64_t>();
 }
 
+std::int64_t state_count(const Json& state, std::string_view key) {
+  const std::int64_t count = state_int(state, key);
+  if (count < 0) throw_other_pipeline(fmt::format("'{}' is {}", key, count));
+  return count;
+}
+
 std::pair<std::int64_t, std::int64_t> state_pair(const Json& state, std::string_view key) {
   const Json& value = state_at(state, key);
   if (!value.is_array() || value.size() != 2 || !value[0].is_number_integer() || !value[1].is_number_integer()) {
@@ -88,6 +94,7 @@ std::vector<Item> items_at(NodeIterator& iterator, const std::vector<std::int64_
   std::vector<Item> items(indices.size());
   std::int64_t position = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < position) throw_other_pipeline(fmt::format("element {} twice, or out of order", indices[i]));
     const std::int64_t gap = indices[i] - position;
     if (iterator.advance(gap) != gap || !iterator.next(items[i])) {
       throw_failed_precondition(

@@ -92,10 +92,11 @@ void restore_nodes(const DatasetNode& root, const Json& state);
 // another pipeline.
 const Json& state_at(const Json& state, std::string_view key);
 std::int64_t state_int(const Json& state, std::string_view key);
+std::int64_t state_count(const Json& state, std::string_view key);  // not negative
 std::pair<std::int64_t, std::int64_t> state_pair(const Json& state, std::string_view key);
 
 // The elements number indices[0] < indices[1] < … counted from where the iterator stands. Throws
-// FailedPrecondition when there are fewer.
+// FailedPrecondition when there are fewer, InvalidArgument when the numbers do not increase.
 std::vector<Item> items_at(NodeIterator& iterator, const std::vector<std::int64_t>& indices);
 
 // The number of elements when it is finite and known.

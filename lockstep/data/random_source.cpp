@@ -17,7 +17,7 @@ namespace {
 // The words of a Philox generator, as TensorFlow's RandomDataset gives them.
 class RandomIterator : public NodeIterator {
  public:
-  explicit RandomIterator(Seeds seeds) : seeds_(seeds), words_(stream()) {}
+  explicit RandomIterator(Seeds seeds) : seeds_(seeds), words_(words_from(seeds, 0)) {}
   bool next(Item& out) override {
     out = Item(Tensor::scalar<std::int64_t>(words_.next()));
     ++given_;
@@ -25,18 +25,13 @@ class RandomIterator : public NodeIterator {
   }
   Json save() const override { return {{"seeds", {seeds_.first, seeds_.second}}, {"given", given_}}; }
   void restore(const Json& state) override {
-    const std::int64_t given = state_int(state, "given");
-    if (given < 0) throw_invalid_argument(fmt::format("invalid state of a random dataset: found {} elements", given));
+    const std::int64_t given = state_count(state, "given");
     seeds_ = state_pair(state, "seeds");
-    const auto words = static_cast<std::uint64_t>(given);
-    words_ = ops::PhiloxStream(ops::philox_from_seeds(seeds_.first, seeds_.second).skipped(words / kWordsOfBlock));
-    for (std::uint64_t i = 0; i < words % kWordsOfBlock; ++i) words_.next();
+    words_ = words_from(seeds_, static_cast<std::uint64_t>(given));
     given_ = given;
   }
 
  private:
-  static constexpr std::uint64_t kWordsOfBlock = 4;
-  ops::PhiloxStream stream() const { return ops::PhiloxStream(ops::philox_from_seeds(seeds_.first, seeds_.second)); }
   Seeds seeds_;
   ops::PhiloxStream words_;
   std::int64_t given_ = 0;

@@ -15,10 +15,17 @@ namespace lockstep::data {
 
 using Seeds = std::pair<std::int64_t, std::int64_t>;
 
+// The words of Philox(seeds) from word `first` on.
+inline ops::PhiloxStream words_from(Seeds seeds, std::uint64_t first) {
+  ops::PhiloxStream words(ops::philox_from_seeds(seeds.first, seeds.second).skipped(first / 4));
+  for (std::uint64_t i = 0; i < first % 4; ++i) words.next();
+  return words;
+}
+
 // Gives each iterator two words of Philox(seeds) as its own seeds.
 class SeedSource {
  public:
-  SeedSource(Seeds seeds, bool reshuffle) : seeds_(seeds), reshuffle_(reshuffle), words_(stream(seeds)) {}
+  SeedSource(Seeds seeds, bool reshuffle) : seeds_(seeds), reshuffle_(reshuffle), words_(words_from(seeds, 0)) {}
 
   Seeds next() {
     const std::lock_guard lock(mutex_);
@@ -34,20 +41,14 @@ class SeedSource {
   }
   void restore(const Json& state) {
     const Seeds seeds = state_pair(state, "seeds");
-    const std::int64_t taken = state_int(state, "iterators");
-    if (taken < 0) throw_invalid_argument(fmt::format("invalid state of a dataset's seeds: found {} iterators", taken));
+    const std::int64_t taken = state_count(state, "iterators");
     const std::lock_guard lock(mutex_);
     seeds_ = seeds;
     taken_ = taken;
-    const auto words = static_cast<std::uint64_t>(taken) * 2;
-    words_ = ops::PhiloxStream(ops::philox_from_seeds(seeds.first, seeds.second).skipped(words / 4));
-    for (std::uint64_t i = 0; i < words % 4; ++i) words_.next();
+    words_ = words_from(seeds, static_cast<std::uint64_t>(taken) * 2);
   }
 
  private:
-  static ops::PhiloxStream stream(Seeds seeds) {
-    return ops::PhiloxStream(ops::philox_from_seeds(seeds.first, seeds.second));
-  }
   mutable std::mutex mutex_;
   Seeds seeds_;
   bool reshuffle_;

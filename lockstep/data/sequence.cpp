@@ -23,13 +23,19 @@ class RepeatIterator : public NodeIterator {
         given_in_epoch_ = true;
         return true;
       }
-      // An empty input would repeat for ever without an element.
-      ++epoch_;
-      const bool more = count_ < 0 ? given_in_epoch_ : epoch_ < count_;
-      input_ = more ? node_->make_iterator() : nullptr;
-      given_in_epoch_ = false;
+      begin_epoch();
     }
     return false;
+  }
+  std::int64_t advance(std::int64_t n) override {
+    std::int64_t moved = 0;
+    while (input_ && moved < n) {
+      const std::int64_t of_epoch = input_->advance(n - moved);
+      moved += of_epoch;
+      given_in_epoch_ = given_in_epoch_ || of_epoch > 0;
+      if (moved < n) begin_epoch();
+    }
+    return moved;
   }
   // Later epochs take their seeds from the nodes below, so these belong to the place.
   Json save() const override {
@@ -39,7 +45,7 @@ class RepeatIterator : public NodeIterator {
             {"nodes", save_nodes(*node_)}};
   }
   void restore(const Json& state) override {
-    epoch_ = state_int(state, "epoch");
+    epoch_ = state_count(state, "epoch");
     given_in_epoch_ = state_at(state, "given") == Json(true);
     const Json& input = state_at(state, "input");
     input_ = nullptr;
@@ -51,6 +57,13 @@ class RepeatIterator : public NodeIterator {
   }
 
  private:
+  // An empty input would repeat for ever without an element.
+  void begin_epoch() {
+    ++epoch_;
+    const bool more = count_ < 0 ? given_in_epoch_ : epoch_ < count_;
+    input_ = more ? node_->make_iterator() : nullptr;
+    given_in_epoch_ = false;
+  }
   NodePtr node_;
   std::int64_t count_;
   IteratorPtr input_;  // null at the end
@@ -95,7 +108,7 @@ class TakeIterator : public NodeIterator {
   }
   Json save() const override { return {{"given", given_}, {"input", input_->save()}}; }
   void restore(const Json& state) override {
-    given_ = state_int(state, "given");
+    given_ = state_count(state, "given");
     input_->restore(state_at(state, "input"));
   }
 
@@ -132,7 +145,7 @@ class SkipIterator : public NodeIterator {
   }
   Json save() const override { return {{"to_skip", to_skip_}, {"input", input_->save()}}; }
   void restore(const Json& state) override {
-    to_skip_ = state_int(state, "to_skip");
+    to_skip_ = state_count(state, "to_skip");
     input_->restore(state_at(state, "input"));
   }
 
@@ -168,7 +181,7 @@ class ShardIterator : public NodeIterator {
   }
   Json save() const override { return {{"gap", gap_}, {"input", input_->save()}}; }
   void restore(const Json& state) override {
-    gap_ = state_int(state, "gap");
+    gap_ = state_count(state, "gap");
     input_->restore(state_at(state, "input"));
   }
 
@@ -243,7 +256,7 @@ class ConcatenateIterator : public NodeIterator {
     return {{"index", index_}, {"input", current_ ? current_->save() : Json()}, {"nodes", save_nodes(*inputs_[1])}};
   }
   void restore(const Json& state) override {
-    const std::int64_t index = state_int(state, "index");
+    const std::int64_t index = state_count(state, "index");
     const Json& input = state_at(state, "input");
     index_ = static_cast<std::size_t>(std::clamp<std::int64_t>(index, 0, static_cast<std::int64_t>(inputs_.size())));
     current_ = nullptr;
@@ -309,7 +322,7 @@ class EnumerateIterator : public NodeIterator {
   }
   Json save() const override { return {{"number", number_}, {"input", input_->save()}}; }
   void restore(const Json& state) override {
-    number_ = state_int(state, "number");
+    number_ = state_count(state, "number");
     input_->restore(state_at(state, "input"));
   }
 
@@ -498,7 +511,7 @@ class AssertCardinalityIterator : public NodeIterator {
   }
   Json save() const override { return {{"given", given_}, {"input", input_->save()}}; }
   void restore(const Json& state) override {
-    given_ = state_int(state, "given");
+    given_ = state_count(state, "given");
     input_->restore(state_at(state, "input"));
   }
 

@@ -1,5 +1,8 @@
 // Dataset.shuffle, order for order as tf.data's: a ring of slots, one random word for each element out.
 #include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,14 +15,13 @@ namespace lockstep::data {
 namespace {
 
 // The ring: fill to the brim, take one at random, move the oldest into its place.
-template <typename T>
 class Ring {
  public:
   explicit Ring(std::int64_t capacity) : capacity_(capacity) {}
 
   std::int64_t count() const { return count_; }
   bool full() const { return count_ == capacity_; }
-  void push(T value) {
+  void push(Item value) {
     const std::size_t slot = static_cast<std::size_t>((start_ + count_) % capacity_);
     if (slot == slots_.size()) {
       slots_.push_back(std::move(value));
@@ -28,35 +30,29 @@ class Ring {
     }
     ++count_;
   }
-  T take(std::uint32_t random) {
+  Item take(std::uint32_t random) {
     const auto first = static_cast<std::size_t>(start_ % capacity_);
     const auto slot = static_cast<std::size_t>((start_ + random % count_) % capacity_);
-    T out = std::move(slots_[slot]);
+    Item out = std::move(slots_[slot]);
     if (slot != first) slots_[slot] = std::move(slots_[first]);
-    slots_[first] = T();
+    slots_[first] = Item();
     ++start_;
     --count_;
     return out;
   }
-  // From the oldest on.
-  std::vector<T> contents() const {
-    std::vector<T> out;
-    for (std::int64_t i = 0; i < count_; ++i) out.push_back(slots_[static_cast<std::size_t>((start_ + i) % capacity_)]);
-    return out;
-  }
   // The ring after `taken` elements were taken from it.
-  void assign(std::vector<T> contents, std::int64_t taken) {
+  void assign(std::vector<Item> contents, std::int64_t taken) {
     slots_.clear();
     slots_.resize(static_cast<std::size_t>(
         std::min<std::int64_t>(taken + static_cast<std::int64_t>(contents.size()), capacity_)));
     start_ = taken;
     count_ = 0;
-    for (T& value : contents) push(std::move(value));
+    for (Item& value : contents) push(std::move(value));
   }
 
  private:
   std::int64_t capacity_;
-  std::vector<T> slots_;
+  std::vector<Item> slots_;
   std::int64_t start_ = 0;  // elements taken so far
   std::int64_t count_ = 0;
 };
@@ -64,7 +60,11 @@ class Ring {
 class ShuffleIterator : public NodeIterator {
  public:
   ShuffleIterator(NodePtr input, std::int64_t buffer_size, Seeds seeds)
-      : node_(std::move(input)), buffer_size_(buffer_size), seeds_(seeds), words_(stream()), ring_(buffer_size) {}
+      : node_(std::move(input)),
+        buffer_size_(buffer_size),
+        seeds_(seeds),
+        words_(words_from(seeds, 0)),
+        ring_(buffer_size) {}
 
   bool next(Item& out) override {
     fill();
@@ -86,41 +86,38 @@ class ShuffleIterator : public NodeIterator {
     return state;
   }
 
-  // Draws again to see which elements were in the buffer, and reads these alone.
+  // Reads the elements alone that were in the buffer.
   void restore(const Json& state) override {
     seeds_ = state_pair(state, "seeds");
-    const std::int64_t emitted = state_int(state, "emitted");
-    const std::int64_t buffered = state_int(state, "buffered");
-    if (emitted < 0 || buffered < 0 || buffered > buffer_size_) {
+    const std::int64_t emitted = state_count(state, "emitted");
+    const std::int64_t buffered = state_count(state, "buffered");
+    if (buffered > buffer_size_ || emitted > std::numeric_limits<std::int64_t>::max() - buffered) {
       throw_invalid_argument(
           fmt::format("invalid state of a dataset's shuffle: found {} elements emitted and {} buffered of {}", emitted,
                       buffered, buffer_size_));
     }
-    words_ = stream();
+    const std::optional<std::int64_t> size = known(node_->cardinality());
+    if (size && emitted + buffered > *size) {
+      throw_failed_precondition(fmt::format(
+          "the dataset has {} elements, the shuffle of the saved iterator had read {}: it is built on less data", *size,
+          emitted + buffered));
+    }
+    words_ = words_from(seeds_, static_cast<std::uint64_t>(emitted));
     input_.reset();
     emitted_ = emitted;
     ended_ = state_at(state, "ended") == Json(true);
     if (!state.contains("input")) {
-      ring_ = Ring<Item>(buffer_size_);
+      ring_ = Ring(buffer_size_);
       return;
     }
-    Ring<std::int64_t> numbers(buffer_size_);
-    std::int64_t read = 0;
-    const std::int64_t total = emitted + buffered;
-    for (std::int64_t i = 0; i < emitted; ++i) {
-      while (!numbers.full() && read < total) numbers.push(read++);
-      numbers.take(words_.next());
-    }
-    while (!numbers.full() && read < total) numbers.push(read++);
     input_start_ = state_at(state, "input_start");
     input_ = node_->make_iterator();
     input_->restore(input_start_);
-    ring_.assign(read_items(numbers.contents()), emitted);
+    ring_.assign(read_items(buffered_numbers(emitted, buffered)), emitted);
     input_->restore(state_at(state, "input"));
   }
 
  private:
-  ops::PhiloxStream stream() const { return ops::PhiloxStream(ops::philox_from_seeds(seeds_.first, seeds_.second)); }
   void fill() {
     if (ended_) return;
     if (!input_) {
@@ -135,6 +132,38 @@ class ShuffleIterator : public NodeIterator {
       }
       ring_.push(std::move(item));
     }
+  }
+  // Which elements of the input are in the buffer, from its oldest place on. Element n came to place n of the ring, and
+  // take number t has moved what was in place t to the place that it drew; so the way of each place is followed back to
+  // the take before which it was filled. That are some buffers of takes, not all of them.
+  std::vector<std::int64_t> buffered_numbers(std::int64_t emitted, std::int64_t buffered) const {
+    const std::int64_t total = emitted + buffered;
+    const std::int64_t size = std::min(buffer_size_, total);
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(buffered));
+    std::vector<std::int64_t> held(static_cast<std::size_t>(size), -1);  // by place: an index of `numbers`
+    const auto at = [&](std::int64_t place) -> std::int64_t& { return held[static_cast<std::size_t>(place % size)]; };
+    for (std::int64_t i = 0; i < buffered; ++i) at(emitted + i) = i;
+    const ops::PhiloxState words = ops::philox_from_seeds(seeds_.first, seeds_.second);
+    ops::PhiloxBlock block{};
+    std::int64_t left = buffered;
+    std::int64_t take = emitted;
+    while (take > 0 && left > 0) {
+      const bool other_block = take == emitted || take % 4 == 0;
+      --take;
+      if (other_block) block = ops::philox_block(words.skipped(static_cast<std::uint64_t>(take / 4)));
+      if (take < total - size && at(take) >= 0) {  // place take + size, which was filled after this take
+        numbers[static_cast<std::size_t>(std::exchange(at(take), -1))] = take + size;
+        --left;
+      }
+      const std::int64_t drawn = take + block[static_cast<std::size_t>(take % 4)] % std::min(size, total - take);
+      std::swap(at(drawn), at(take));
+    }
+    for (std::int64_t place = take; place < take + size && left > 0; ++place) {
+      if (at(place) < 0) continue;
+      numbers[static_cast<std::size_t>(at(place))] = place;
+      --left;
+    }
+    return numbers;
   }
   std::vector<Item> read_items(const std::vector<std::int64_t>& numbers) const {
     std::vector<std::size_t> order(numbers.size());
@@ -154,7 +183,7 @@ class ShuffleIterator : public NodeIterator {
   ops::PhiloxStream words_;
   std::unique_ptr<NodeIterator> input_;  // made when the first element is asked for
   Json input_start_;
-  Ring<Item> ring_;
+  Ring ring_;
   std::int64_t emitted_ = 0;
   bool ended_ = false;
 };

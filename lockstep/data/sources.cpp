@@ -23,8 +23,8 @@ class CountingIterator : public NodeIterator {
   }
   Json save() const override { return {{"next", next_}}; }
   void restore(const Json& state) override {
-    const std::int64_t next = state_int(state, "next");
-    if (next < 0 || next > size_) {
+    const std::int64_t next = state_count(state, "next");
+    if (next > size_) {
       throw_invalid_argument(fmt::format("invalid state of a dataset iterator: found element {} of {}", next, size_));
     }
     next_ = next;
@@ -152,7 +152,7 @@ class GeneratorIterator : public NodeIterator {
   }
   Json save() const override { return {{"given", given_}, {"ended", ended_}}; }
   void restore(const Json& state) override {
-    const std::int64_t given = state_int(state, "given");
+    const std::int64_t given = state_count(state, "given");
     generator_ = made();
     given_ = 0;
     ended_ = false;

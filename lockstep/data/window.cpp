@@ -1,5 +1,6 @@
 // Dataset.window: lists of consecutive elements, each of which is then taken for a dataset.
 #include <deque>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -40,7 +41,9 @@ class WindowIterator : public NodeIterator {
   Json save() const override { return {{"start", start_}, {"given", given_}}; }
   void restore(const Json& state) override {
     start_ = state_at(state, "start");
-    given_ = state_int(state, "given");
+    given_ = state_count(state, "given");
+    if (given_ > std::numeric_limits<std::int64_t>::max() / window_.shift)
+      throw_invalid_argument(fmt::format("invalid state of a window: found {} windows", given_));
     buffer_.clear();
     input_->restore(start_);
     input_->advance(given_ * window_.shift);
