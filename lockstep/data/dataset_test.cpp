@@ -267,6 +267,23 @@ TEST_F(DatasetTest, PrefetchKeepsOrderAndPassesErrorsOn) {
   Dataset::range(1000).repeat().prefetch(5).make_iterator().next();  // ends while the thread works
 }
 
+// What a function makes of the first element does not say how long the others are.
+TEST_F(DatasetTest, LengthsThatFollowFromTheElement) {
+  const auto ones = [](const Tensor& x) { return ops::fill(ops::reshape(x, {1}), 1.0); };
+  const auto shapes_of = [](const Dataset& dataset) {
+    Lists shapes;
+    for (const Tensor& batch : dataset) shapes.push_back(values(ops::shape(batch)));
+    return shapes;
+  };
+  const auto length = [](const Tensor& x) { return ops::shape(x)[0]; };
+  const Lists expected = {{2, 3}, {2, 5}, {2, 1}};
+  EXPECT_EQ(shapes_of(Dataset::range(6).map(ones).bucket_by_sequence_length(length, {2, 4}, {3, 2, 2})), expected);
+  const Tensor lengths = Tensor::from_vector<std::int64_t>({0, 1, 2, 3, 4, 5}, {6});
+  const Dataset slices = Dataset::from_tensor_slices(lengths).map(ones);
+  EXPECT_EQ(shapes_of(slices.bucket_by_sequence_length(length, {2, 4}, {3, 2, 2})), expected);
+  EXPECT_EQ(slices.element_spec().leaf().shape, Shape({kUnknownDim}));
+}
+
 // A pipeline stopped after any number of elements and restored into a fresh copy continues identically, into the
 // next iterators too. Seeds come with the state, so the copy may have been made under another global seed,
 // unless its functions make datasets.

@@ -304,7 +304,7 @@ Dataset Dataset::bucket_elements(KeyFunction length, const std::vector<std::int6
     std::vector<Shape> shapes;
     if (options.padded_shapes) {
       shapes = options.padded_shapes->flatten();
-    } else {
+    } else if (options.pad_to_bucket_boundary) {
       for (const TensorSpec& spec : node->element_spec().flatten()) shapes.push_back(spec.shape);
     }
     if (options.pad_to_bucket_boundary) {

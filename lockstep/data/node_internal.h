@@ -57,7 +57,8 @@ class DatasetNode {
   virtual std::int64_t cardinality() const = 0;
   virtual ElementSpec element_spec() const = 0;
   // An element as the dataset gives them, made without touching the seeds of iterators; for learning what
-  // functions return. `copies` elements go into a batch, so that sizes that vary show. Empty: not known.
+  // functions return. It is element `copies` of a source, and as many go into a batch, so that sizes that vary show.
+  // Empty: not known.
   virtual std::optional<Element> sample(std::int64_t copies) const = 0;
   // Whether its input is names of files, so that a worker can take some of them: readers, and what makes readers of
   // names.

@@ -57,9 +57,9 @@ class SlicesNode : public DatasetNode {
   std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<RowsIterator>(store_); }
   std::int64_t cardinality() const override { return store_->num_rows(); }
   ElementSpec element_spec() const override { return store_->spec(); }
-  std::optional<Element> sample(std::int64_t) const override {
+  std::optional<Element> sample(std::int64_t copies) const override {
     if (store_->num_rows() == 0) return std::nullopt;
-    return RowStore::row(store_, 0);
+    return RowStore::row(store_, std::min(copies, store_->num_rows()) - 1);
   }
 
  private:
@@ -92,9 +92,9 @@ class ElementsNode : public DatasetNode {
     for (const Element& element : *elements_) spec = merge_specs(spec, spec_of(element));
     return spec;
   }
-  std::optional<Element> sample(std::int64_t) const override {
+  std::optional<Element> sample(std::int64_t copies) const override {
     if (elements_->empty()) return std::nullopt;
-    return elements_->front();
+    return (*elements_)[std::min(static_cast<std::size_t>(copies), elements_->size()) - 1];
   }
 
  private:
@@ -131,7 +131,9 @@ class RangeNode : public DatasetNode {
   }
   std::int64_t cardinality() const override { return size_; }
   ElementSpec element_spec() const override { return TensorSpec(Shape(), DType::kInt64); }
-  std::optional<Element> sample(std::int64_t) const override { return Element(Tensor::scalar<std::int64_t>(start_)); }
+  std::optional<Element> sample(std::int64_t copies) const override {
+    return Element(Tensor::scalar<std::int64_t>(copies <= size_ ? start_ + step_ * (copies - 1) : start_));
+  }
 
  private:
   std::int64_t start_, step_, size_ = 0;
