@@ -2,6 +2,7 @@
 its optimizer, losses and metrics."""
 
 import json
+import shutil
 
 import h5py
 import numpy as np
@@ -236,7 +237,7 @@ def test_logarithms_of_probabilities_beyond_0_and_1(loss, tmp_path):
 @pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
 @pytest.mark.parametrize("legacy", [False, True])
 def test_a_scale_of_the_loss_that_does_not_change(legacy, tmp_path):
-    """LossScaleOptimizer(dynamic=False): gradients that are not finite are applied too."""
+    """LossScaleOptimizer(dynamic=False), FixedLossScale until TensorFlow 2.3: gradients that are not finite are applied too."""
     def written():
         tf_keras.utils.set_random_seed(1)
         L, module = tf_keras.layers, tf_keras.optimizers.legacy if legacy else tf_keras.optimizers
@@ -254,12 +255,27 @@ def test_a_scale_of_the_loss_that_does_not_change(legacy, tmp_path):
         model.fit(x, y, epochs=1, batch_size=4, shuffle=False, verbose=0)
         return weights, bool(np.isfinite(np.asarray(model.weights[0])).any())
 
-    def again():
-        config = tf_keras.models.load_model(tmp_path / "o.h5").optimizer.get_config()
+    def again_of(path):
+        config = tf_keras.models.load_model(path).optimizer.get_config()
         return [config[key] for key in ("dynamic", "initial_scale", "dynamic_growth_steps")]
 
+    def again():
+        return again_of(tmp_path / "o.h5")
+
+    def old():
+        return again_of(tmp_path / "old.h5")
+
     trained, finite = stored.original(written, tmp_path)
-    for name in ("m.h5", "m"):
+    shutil.copy(tmp_path / "m.h5", tmp_path / "old.h5")
+    with h5py.File(tmp_path / "old.h5", "a") as file:
+        training = json.loads(file.attrs["training_config"])
+        inner = training["optimizer_config"]["config"]["inner_optimizer"]
+        scale = {"class_name": "FixedLossScale", "config": {"loss_scale_value": 16.0}}
+        training["optimizer_config"] = {"class_name": "LossScaleOptimizer", "config": {"optimizer": inner, "loss_scale": scale}}
+        file.attrs["training_config"] = json.dumps(training)
+    if legacy:
+        assert stored.original(old, files=[tmp_path / "old.h5"]) == [False, 16.0, None]
+    for name in ("m.h5", "m", "old.h5") if legacy else ("m.h5", "m"):
         tool.ok("fit", tmp_path / name, "--data", tmp_path / "finite.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "o.h5")
         for ours, theirs in zip(stored.weights(tf_keras, tmp_path / "o.h5"), trained, strict=True):
             tool.assert_close(ours, theirs, 1e-4, name)
