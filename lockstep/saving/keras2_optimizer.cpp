@@ -179,6 +179,18 @@ bool is_decay_of_each_step(const Json& rate) {
   return config.value("decay_steps", Json()) == Json(1) && config.value("staircase", Json()) == Json(false);
 }
 
+// The optimizers of Keras before TensorFlow 2, which have no names, clip by the norm of all gradients, and Adagrad
+// begins with zeros.
+void keep_rules_before_tensorflow_2(const Json& class_name, Json& arguments) {
+  if (arguments.contains("name")) return;
+  if (const auto clipnorm = arguments.find("clipnorm"); clipnorm != arguments.end()) {
+    arguments["global_clipnorm"] = *clipnorm;
+    arguments.erase("clipnorm");
+  }
+  if (class_name == Json("Adagrad") && !arguments.contains("initial_accumulator_value"))
+    arguments["initial_accumulator_value"] = 0.0;
+}
+
 }  // namespace
 
 Json with_module_of_optimizer(Json config) {
@@ -187,7 +199,10 @@ Json with_module_of_optimizer(Json config) {
   if (!arguments.is_object()) return config;
   const bool later = config.at("class_name").text().find('>') != std::string::npos ||
                      !arguments.value("is_legacy_optimizer", Json(true)).get<bool>();
-  if (!later) config["module"] = "keras.optimizers.legacy";
+  if (!later) {
+    config["module"] = "keras.optimizers.legacy";
+    keep_rules_before_tensorflow_2(config["class_name"], config["config"]);
+  }
   if (arguments.contains("loss_scale") && arguments.contains("optimizer")) {  // until TensorFlow 2.3
     const Json& scale = arguments.at("loss_scale");
     const Json given = scale.is_object() ? scale.value("config", Json()) : Json();

@@ -242,6 +242,29 @@ def test_dilated_convolutions_of_images_of_any_size(sizes, tmp_path):
         tool.assert_close(next(iter(serve(tf.constant(images)).values())).numpy(), model(images).numpy(), 1e-5)
 
 
+OF_ANY_SIZE = {"ConvLSTM1D": ((None, 6, 3), dict(filters=2, kernel_size=2, go_backwards=True, return_sequences=True)),
+               "ConvLSTM2D": ((None, 5, 6, 2), dict(filters=2, kernel_size=2, padding="same")),
+               "CenterCrop": ((None, None, 3), dict(height=4, width=3)),
+               "Resizing": ((None, None, 3), dict(height=4, width=5, crop_to_aspect_ratio=True)),
+               "Resizing with a border": ((None, None, 3), dict(height=4, width=5, pad_to_aspect_ratio=True, fill_value=0.5))}
+
+
+@pytest.mark.parametrize("name", OF_ANY_SIZE)
+def test_layers_whose_sizes_are_known_when_a_graph_runs(name, tmp_path):
+    shape, arguments = OF_ANY_SIZE[name]
+    x = keras.Input(shape)
+    mask = {"mask": keras.ops.any(keras.ops.not_equal(x, 0.0), axis=(2, 3))} if name == "ConvLSTM1D" else {}
+    model = keras.Model(x, getattr(keras.layers, name.split()[0])(**arguments)(x, **mask))
+    tool.randomise(model, tool.generator("of any size", name))
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm")
+    loaded = tf.saved_model.load(str(tmp_path / "sm"))
+    for size in 6, 9:
+        given = tool.generator("of any size", name, str(size)).normal(size=(2, *[extent or size for extent in shape])).astype("f")
+        given[0, 2] = 0
+        tool.assert_close(loaded.serve(tf.constant(given)).numpy(), model(given).numpy(), 1e-5)
+
+
 def test_a_dilated_conv1d_runs_for_inputs_of_a_known_size(tmp_path):
     """TensorFlow optimizes the function `serve` for the shape of what it is called with."""
     x = keras.Input((None, 4))

@@ -191,6 +191,43 @@ def test_state_of_keras_before_tensorflow_2(names, tmp_path):
         tool.assert_close(ours, theirs, 2e-5, atol=1e-6)
 
 
+STANDALONE = [("SGD", dict(momentum=0.9, nesterov=True), {}), ("RMSprop", dict(rho=0.8, epsilon=1e-7), {}), ("Adagrad", dict(epsilon=1e-7), {}),
+              ("Adadelta", dict(rho=0.9, epsilon=1e-7), {}), ("Adamax", dict(beta_1=0.9, beta_2=0.99, epsilon=1e-8), {}),
+              ("Nadam", dict(beta_1=0.9, beta_2=0.99, epsilon=1e-8), dict(schedule_decay=0.01)),
+              ("Adam", dict(beta_1=0.9, beta_2=0.99, epsilon=1e-8, amsgrad=True), dict(clipnorm=0.3)), ("SGD", dict(momentum=0.0), dict(clipvalue=0.1))]
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
+@pytest.mark.quick(4)
+@pytest.mark.parametrize("number", range(len(STANDALONE)))
+def test_optimizers_of_keras_before_tensorflow_2(number, tmp_path):
+    """Keras until 2.3 clipped by the norm of all gradients, and its Adagrad began with zeros; its configs have no names."""
+    kind, arguments, more = STANDALONE[number]
+
+    def written():
+        rng = tool.generator("keras2", "optimizers of 2.2", number)
+        model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh"), L.Dense(3)]), rng)
+        given = {"decay": 0.0 if "schedule_decay" in more else 0.1, **arguments, **({"initial_accumulator_value": 0.0} if kind == "Adagrad" else {})}
+        given.update({{"clipnorm": "global_clipnorm", "schedule_decay": "schedule_decay"}.get(k, k): v for k, v in more.items()})
+        model.compile(getattr(tf_keras.optimizers.legacy, kind)(0.05, **given), "mse")
+        model.save(tmp_path / "m.h5")
+        x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+        model.fit(x, y, epochs=3, batch_size=8, shuffle=False, verbose=0)
+        return x, y, model.get_weights()
+
+    x, y, wanted = stored.original(written, tmp_path)
+    with h5py.File(tmp_path / "m.h5", "a") as file:
+        file.attrs["keras_version"] = b"2.2.4"
+        config = json.loads(file.attrs["training_config"])
+        decay = {} if kind == "Nadam" else {"decay": 0.1}
+        config["optimizer_config"] = {"class_name": kind, "config": {"lr": 0.05, **decay, **arguments, **more}}
+        file.attrs["training_config"] = json.dumps(config).encode()
+    tool.save_npz(tmp_path / "train.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "train.npz", "--epochs", 3, "--batch-size", 8, "--no-shuffle", "--save", tmp_path / "fit.h5")
+    for ours, theirs in zip(stored.weights(tf_keras, tmp_path / "fit.h5"), wanted, strict=True):
+        tool.assert_close(ours, theirs, 2e-5, kind, atol=1e-6)
+
+
 @pytest.mark.parametrize("one", [False, True], ids=["several", "one"])
 def test_accuracy_of_a_file_without_training(one, tmp_path):
     """tf-keras writes "accuracy" of a model that saw no targets as categorical_accuracy, and reads it so: of class numbers the first

@@ -217,19 +217,17 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     if (context.mask.num_leaves() > 0 && context.mask.flatten()[0].defined())
       run.mask = ops::cast(context.mask.flatten()[0], DType::kBool);
     const bool shapes_only = graph::stands_for_shape(x);
-    if (!shapes_only && x.dim(1) == kUnknownDim)
-      throw_unimplemented(
-          fmt::format("{} cannot be part of an exported graph with an unknown number of time steps", who()));
+    const bool one_by_one = shapes_only || x.dim(1) == kUnknownDim;
     if (!shapes_only && x.dim(1) == 0) throw_invalid_argument(fmt::format("{} requires at least one time step", who()));
-    run.projected = shapes_only ? Tensors{cell_->project(first, {})} : projected_steps(x, run.dropped);
+    run.projected = one_by_one ? Tensors{cell_->project(first, {})} : projected_steps(x, run.dropped);
     Tensors states = initial_states(run.projected[0], context);
     const Tensors forgotten = cell_->draw(states[0], o.recurrent_dropout.value);
     if (context.training) run.forgotten = forgotten;
     if (shapes_only) {
       Tensors next = step(run.projected[0], states, run);
-      return result({{next[0]}, next}, x);
+      return result({next[0], next}, x);
     }
-    Steps steps = run_steps(std::move(states), run);
+    Steps steps = one_by_one ? run_loop(x, std::move(states), run) : run_steps(std::move(states), run);
     if (o.stateful && !x.is_symbolic()) {
       for (std::size_t i = 0; i < kept_.size(); ++i)
         kept_[i]->assign(ops::cast(ops::stop_gradient(steps.states[i]), kept_[i]->dtype()));
@@ -248,7 +246,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     Tensor mask;  // (batch, time), or undefined
   };
   struct Steps {
-    Tensors outputs;  // all, or the last one
+    Tensor output;  // of all steps, or of the last one
     Tensors states;
   };
   std::string who() const { return fmt::format("{} '{}'", kClass, this->name()); }
@@ -335,6 +333,18 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     return {squash(gates[3]) * activation(c), c};
   }
 
+  // The step's output and the states after it; `mask` is that of the step, or undefined.
+  Steps masked_step(const Tensor& projected, Tensor mask, const Tensor& previous, const Tensors& states,
+                    const Run& run) const {
+    Tensors next = step(projected, states, run);
+    if (!mask.defined()) return {next[0], next};
+    while (mask.rank() < next[0].rank()) mask = ops::expand_dims(mask, -1);
+    const bool zeros = loop().zero_output_for_mask || !previous.defined();
+    const Tensor output = ops::where(mask, next[0], zeros ? ops::zeros_like(next[0]) : previous);
+    for (std::size_t s = 0; s < 2; ++s) next[s] = ops::where(mask, next[s], states[s]);
+    return {output, std::move(next)};
+  }
+
   Steps run_steps(Tensors states, const Run& run) const {
     const auto& o = this->options_;
     const auto steps = static_cast<std::int64_t>(run.projected.size());
@@ -342,37 +352,53 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     Tensor previous;
     for (std::int64_t i = 0; i < steps; ++i) {
       const std::int64_t t = o.go_backwards ? steps - 1 - i : i;
-      const Tensors next = step(run.projected[static_cast<std::size_t>(t)], states, run);
-      Tensor output = next[0];
-      if (run.mask.defined()) {
-        Tensor counts = at_time(run.mask, t);
-        while (counts.rank() < output.rank()) counts = ops::expand_dims(counts, -1);
-        const bool zeros = loop().zero_output_for_mask || !previous.defined();
-        output = ops::where(counts, output, zeros ? ops::zeros_like(output) : previous);
-        for (std::size_t s = 0; s < 2; ++s) states[s] = ops::where(counts, next[s], states[s]);
-      } else {
-        states = next;
-      }
-      previous = output;
-      if (o.return_sequences) outputs.push_back(output);
+      const Tensor mask = run.mask.defined() ? at_time(run.mask, t) : Tensor();
+      Steps next = masked_step(run.projected[static_cast<std::size_t>(t)], mask, previous, states, run);
+      states = std::move(next.states);
+      previous = next.output;
+      if (o.return_sequences) outputs.push_back(previous);
     }
-    if (!o.return_sequences) outputs.push_back(previous);
-    return {std::move(outputs), std::move(states)};
+    return {o.return_sequences ? ops::stack(outputs, 1) : previous, std::move(states)};
+  }
+
+  // A loop in the graph, for traces with an unknown number of steps.
+  Steps run_loop(const Tensor& x, Tensors states, const Run& run) const {
+    const auto& o = this->options_;
+    const Tensor one = Tensor::scalar(std::int32_t{1}), steps = ops::dim_of(x, 1);
+    const Tensor blank = ops::zeros_like(states[0]);
+    ops::Ints dims = {-1};
+    for (int axis = 1; axis < blank.rank(); ++axis) dims.push_back(blank.dim(axis));
+    const Tensor element_shape = ops::constant_ints(dims);
+    const Tensor list = ops::call1("TensorListReserve", {element_shape, steps}, {{"element_dtype", blank.dtype()}});
+    const auto body = [&](const Tensors& v) -> Tensors {
+      const Tensor t = o.go_backwards ? ops::sub(ops::sub(steps, one), v[0]) : v[0];
+      const Tensor mask = run.mask.defined() ? ops::gather(run.mask, t, 1) : Tensor();
+      const Steps next = masked_step(cell_->project(ops::gather(x, t, 1), {}), mask, v[1], {v[3], v[4]}, run);
+      return {ops::add(v[0], one), next.output,
+              o.return_sequences ? ops::call1("TensorListSetItem", {v[2], v[0], next.output}) : v[2], next.states[0],
+              next.states[1]};
+    };
+    const Tensors end = graph::while_loop([&](const Tensors& v) { return ops::less(v[0], steps); }, body,
+                                          {Tensor::scalar(std::int32_t{0}), blank, list, states[0], states[1]});
+    Tensor output = end[1];
+    if (o.return_sequences) {
+      const Tensor all = ops::call1("TensorListStack", {end[2], element_shape}, {{"element_dtype", blank.dtype()}});
+      ops::Ints order = {1, 0};
+      for (int axis = 2; axis < all.rank(); ++axis) order.push_back(axis);
+      output = ops::transpose(all, order);
+    }
+    return {output, {end[3], end[4]}};
   }
 
   Structure result(Steps steps, const Tensor& x) const {
     const auto& o = this->options_;
     const auto out = [&](const Tensor& y) { return channels_first() ? moved(y, false) : y; };
-    Tensor output = steps.outputs[0];
-    if (o.return_sequences) {
-      if (graph::stands_for_shape(x)) {
-        // (batch, 1, …) along the (1, time, 1, …) of the input
-        Tensor along = x;
-        for (int axis = 2; axis < x.rank(); ++axis) along = ops::slice_axis(along, axis, 0, 1);
-        output = ops::expand_dims(output, 1) + ops::cast(along * 0.0, output.dtype());
-      } else {
-        output = ops::stack(steps.outputs, 1);
-      }
+    Tensor output = steps.output;
+    if (o.return_sequences && graph::stands_for_shape(x)) {
+      // (batch, 1, …) along the (1, time, 1, …) of the input
+      Tensor along = x;
+      for (int axis = 2; axis < x.rank(); ++axis) along = ops::slice_axis(along, axis, 0, 1);
+      output = ops::expand_dims(output, 1) + ops::cast(along * 0.0, output.dtype());
     }
     output = out(output);
     if (!o.return_state) return output;

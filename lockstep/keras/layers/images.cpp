@@ -44,6 +44,37 @@ Tensor aspect_pad(const Tensor& x, Size given, Size target, double value) {
 
 namespace {
 
+// The same of images whose size is known when a graph runs: a scalar of int32.
+Tensor scaled_side(const Tensor& other, std::int64_t target, std::int64_t other_target) {
+  const auto number = [](std::int64_t n) { return Tensor::scalar(static_cast<float>(n)); };
+  return ops::cast(ops::cast(other * static_cast<double>(target), DType::kFloat32) / number(other_target),
+                   DType::kInt32);
+}
+
+Tensor aspect_crop_in_graph(const Tensor& x, Size target) {
+  const Tensor zero = Tensor::scalar(std::int32_t{0}), rest = Tensor::scalar(std::int32_t{-1});
+  const Tensor height = ops::dim_of(x, 1), width = ops::dim_of(x, 2);
+  const auto part = [](const Tensor& side, const Tensor& extent) {
+    return ops::maximum(ops::minimum(side, extent), Tensor::scalar(std::int32_t{1}));
+  };
+  const Tensor rows = part(scaled_side(width, target.height, target.width), height);
+  const Tensor columns = part(scaled_side(height, target.width, target.height), width);
+  return ops::slice(x, ops::stack({zero, ops::floor_div(height - rows, 2), ops::floor_div(width - columns, 2), zero}),
+                    ops::stack({rest, rows, columns, rest}));
+}
+
+Tensor aspect_pad_in_graph(const Tensor& x, Size target, double value) {
+  const Tensor zero = Tensor::scalar(std::int32_t{0});
+  const Tensor height = ops::dim_of(x, 1), width = ops::dim_of(x, 2);
+  const auto border = [](const Tensor& side, const Tensor& extent) {
+    return ops::floor_div(ops::maximum(side, extent) - extent, 2);
+  };
+  const Tensor top = border(scaled_side(width, target.height, target.width), height);
+  const Tensor left = border(scaled_side(height, target.width, target.height), width);
+  const Tensor paddings = ops::reshape(ops::stack({zero, zero, top, top, left, left, zero, zero}), {4, 2});
+  return ops::call1("PadV2", {x, paddings, ops::cast(Tensor::scalar(value), x.dtype())});
+}
+
 // As tf.image.resize: kernels of several pixels, widened by antialiasing where the image gets smaller.
 Tensor resize_by_kernel(const Tensor& x, const Tensor& size, const std::string& kernel, bool antialias) {
   const Tensor given = ops::cast(ops::slice_axis(ops::shape_of(x), 0, 1, 3), DType::kFloat32);
@@ -109,9 +140,8 @@ class ImageLayer : public ConfiguredLayer<Derived, Options> {
     }
     const bool first = this->options_.data_format == "channels_first";
     if (first) x = to_channels_last(x);
-    const bool unknown = x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim;
     const bool shapes_only = graph::stands_for_shape(x);  // the images will have a size
-    Tensor y = unknown && shapes_only ? resize_images(x, target(), "nearest") : transform(x, mask);
+    Tensor y = has_unknown_size(x) && shapes_only ? resize_images(x, target(), "nearest") : transform(x, mask);
     if (first) y = to_channels_first(y);
     return single ? ops::squeeze(y, {0}) : y;
   }
@@ -124,13 +154,9 @@ class ImageLayer : public ConfiguredLayer<Derived, Options> {
   }
   std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
   Size target() const { return {this->options_.height, this->options_.width}; }
-  // Of channels-last images whose size must be known.
-  Size size_of(const Tensor& x) const {
-    if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim) {
-      throw_unimplemented(fmt::format("{} needs images of a known size, found shape {}", who(), x.shape().to_string()));
-    }
-    return {x.dim(1), x.dim(2)};
-  }
+  // Of channels-last images.
+  static bool has_unknown_size(const Tensor& x) { return x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim; }
+  static Size size_of(const Tensor& x) { return {x.dim(1), x.dim(2)}; }
   virtual Tensor prepared(const Tensor& x) const { return x; }
   virtual Tensor transform(const Tensor& x, bool mask) const = 0;
 };
@@ -149,7 +175,16 @@ class CenterCropLayer : public ImageLayer<CenterCropLayer, CenterCropOptions> {
  private:
   Tensor prepared(const Tensor& x) const override { return ops::cast(x, compute_dtype()); }
   Tensor transform(const Tensor& x, bool) const override {
-    const Size given = size_of(x), wanted = target();
+    const Size wanted = target();
+    if (has_unknown_size(x)) {  // in a graph, which as Keras's only cuts
+      const auto start = [&](int axis, std::int64_t extent) {
+        return ops::floor_div(ops::dim_of(x, axis) - static_cast<double>(extent), 2);
+      };
+      const Tensor zero = Tensor::scalar(std::int32_t{0});
+      return ops::slice(x, ops::stack({zero, start(1, wanted.height), start(2, wanted.width), zero}),
+                        ops::constant_ints({-1, wanted.height, wanted.width, -1}));
+    }
+    const Size given = size_of(x);
     if (given.height >= wanted.height && given.width >= wanted.width) {
       return cut(x, {(given.height - wanted.height) / 2, (given.width - wanted.width) / 2, wanted});
     }
@@ -192,8 +227,12 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions>, public 
   }
   Tensor transform(const Tensor& given, bool mask) const override {
     Tensor x = given;
-    if (options_.crop_to_aspect_ratio) x = cut(x, aspect_crop(size_of(x), target()));
-    if (options_.pad_to_aspect_ratio) x = aspect_pad(x, size_of(x), target(), options_.fill_value);
+    const bool in_graph = has_unknown_size(x);
+    if (options_.crop_to_aspect_ratio)
+      x = in_graph ? aspect_crop_in_graph(x, target()) : cut(x, aspect_crop(size_of(x), target()));
+    if (options_.pad_to_aspect_ratio)
+      x = in_graph ? aspect_pad_in_graph(x, target(), options_.fill_value)
+                   : aspect_pad(x, size_of(x), target(), options_.fill_value);
     const Tensor y = resize_images(x, target(), mask ? "nearest" : options_.interpolation, options_.antialias);
     return in_dtype_of_images(y, own_dtype_ ? compute_dtype() : given.dtype());
   }
