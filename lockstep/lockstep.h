@@ -14,6 +14,7 @@
 #include "lockstep/keras/callbacks/callbacks.h"
 #include "lockstep/keras/feature_space.h"
 #include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/initializers/tensorflow_initializers.h"
 #include "lockstep/keras/keywords.h"
 #include "lockstep/keras/layers/aliases.h"
 #include "lockstep/keras/layers/keywords.h"
@@ -29,6 +30,7 @@
 #include "lockstep/keras/optimizers/server.h"
 #include "lockstep/keras/plot_model.h"
 #include "lockstep/keras/preprocessing/preprocessing.h"
+#include "lockstep/keras/printing.h"
 #include "lockstep/keras/sampled_losses.h"
 #include "lockstep/keras/skipgrams.h"
 #include "lockstep/keras/utils.h"
@@ -37,6 +39,7 @@
 #include "lockstep/ops/ops.h"
 #include "lockstep/ops/spectral_functions.h"
 #include "lockstep/ops/tensor_functions.h"
+#include "lockstep/positions.h"
 #include "lockstep/random/candidate_samplers.h"
 #include "lockstep/random/gamma.h"
 #include "lockstep/random/generator.h"
@@ -86,6 +89,9 @@ using io::encode_jpeg;
 using io::encode_png;
 }  // namespace lockstep::image
 
+namespace lockstep {
+using TensorShape = Shape;
+}
 // TensorFlow's packages of operations: math::top_k, linalg::solve; also ops::math::top_k, ops::nn::softmax.
 namespace lockstep {
 namespace linalg = lockstep::ops;
@@ -104,6 +110,14 @@ namespace sparse = lockstep::sparse;
 namespace nn = lockstep::nn;
 namespace strings = lockstep::strings;
 }  // namespace lockstep::ops
+
+// The package tensorflow as Python has it, with `namespace tf = lockstep::tf;`: tf::reduce_mean is ops::reduce_mean,
+// tf::random::normal is ops::random::normal, tf::Variable, tf::data, tf::keras and others are those of lockstep.
+namespace lockstep::tf {
+using namespace lockstep;
+using namespace lockstep::ops;
+namespace random = lockstep::ops::random;
+}  // namespace lockstep::tf
 
 // keras.metrics has the functions of keras.losses too.
 namespace lockstep::metrics {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,25 @@ class List : public std::vector<T> {
   struct Range {
     std::optional<std::int64_t> begin, end;
   };
+  // const auto [kernel, bias] = layer.get_weights(), and of N elements list.parts<N>(). Throw OutOfRange for a list of
+  // another length.
+  template <std::size_t I>
+  const T& get() const& {
+    require_length(2);
+    return std::vector<T>::operator[](I);
+  }
+  template <std::size_t I>
+  T get() && {
+    return std::as_const(*this).template get<I>();
+  }
+  template <std::size_t N>
+  std::array<T, N> parts() const {
+    require_length(N);
+    std::array<T, N> out;
+    std::copy(this->begin(), this->end(), out.begin());
+    return out;
+  }
+
   List operator[](const Range& range) const {
     const auto count = static_cast<std::int64_t>(this->size());
     const auto place = [count](std::int64_t index) {
@@ -37,6 +58,11 @@ class List : public std::vector<T> {
   }
 
  private:
+  void require_length(std::size_t length) const {
+    if (this->size() == length) return;
+    throw_out_of_range("a list of " + std::to_string(this->size()) + " elements was given where one of " +
+                       std::to_string(length) + " is needed");
+  }
   std::size_t position(std::int64_t index) const {
     const auto count = static_cast<std::int64_t>(this->size());
     if (index < -count || index >= count) {
@@ -48,3 +74,10 @@ class List : public std::vector<T> {
 };
 
 }  // namespace lockstep
+
+template <typename T>
+struct std::tuple_size<lockstep::List<T>> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I, typename T>
+struct std::tuple_element<I, lockstep::List<T>> {
+  using type = T;
+};

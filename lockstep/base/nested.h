@@ -42,6 +42,9 @@ class Nested;
 
 namespace internal {
 
+// The parts of a list, or the rows of a tensor, between two places.
+Nested<Tensor> slice_of(const Nested<Tensor>& structure, const Range& range);
+
 template <typename T>
 inline constexpr bool kIsNested = false;
 template <typename T>
@@ -212,8 +215,11 @@ class Nested {
     return leaf().clip(min, max);
   }
   T astype(DTypeLike dtype) const requires std::is_same_v<T, Tensor> { return leaf().astype(dtype); }
-  // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
-  T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }
+  // Pieces of a list or of a leaf that is a tensor: outputs[{1, {}}], model.predict(x)[{0, 3}],
+  // model.predict(x).index({all, 0}).
+  Nested operator[](const Range& range) const requires std::is_same_v<T, Tensor> {
+    return internal::slice_of(*this, range);
+  }
   // Extents of a leaf that is a shape: input_shape[{1, {}}].
   template <typename S = Shape>
   requires std::is_same_v<T, S> S operator[](const typename S::Axes& axes) const { return leaf()[axes]; }

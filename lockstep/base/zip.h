@@ -12,10 +12,26 @@
 
 namespace lockstep {
 
+// Pairs, also as pairs of what their parts convert to: apply_gradients(zip(accumulators, variables)) of variables that
+// hold gradients.
+template <typename A, typename B>
+class Pairs : public std::vector<std::pair<A, B>> {
+ public:
+  using std::vector<std::pair<A, B>>::vector;
+  template <typename C, typename D>
+  requires(!(std::is_same_v<A, C> && std::is_same_v<B, D>)&&std::is_convertible_v<const A&, C> &&
+           std::is_convertible_v<const B&, D>)
+  operator std::vector<std::pair<C, D>>() const {
+    std::vector<std::pair<C, D>> out;
+    for (const auto& [a, b] : *this) out.emplace_back(static_cast<C>(a), static_cast<D>(b));
+    return out;
+  }
+};
+
 // for (const auto& [variable, gradient] : zip(variables, gradients)): as many pairs as the shorter list has items.
 template <typename A, typename B>
-std::vector<std::pair<A, B>> zip(const std::vector<A>& a, const std::vector<B>& b) {
-  std::vector<std::pair<A, B>> pairs;
+Pairs<A, B> zip(const std::vector<A>& a, const std::vector<B>& b) {
+  Pairs<A, B> pairs;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) pairs.emplace_back(a[i], b[i]);
   return pairs;
 }

@@ -133,8 +133,16 @@ class Dataset {
   static Dataset from_tensor_slices(std::initializer_list<Vector> parts) {
     return from_tensor_slices(Vector(parts).element);
   }
-  static Dataset from_tensor_slices(std::initializer_list<std::pair<std::string_view, Vector>> entries) {
-    return from_tensor_slices(Vector(entries).element);
+  // A dict of vectors, or of numbers or texts in braces: from_tensor_slices({{"age", {30, 40}}, {"name", {"a", "b"}}}).
+  struct Column {
+    Column(std::string_view name, const Vector& values) : entry(name, values.element) {}
+    Column(std::string_view name, std::initializer_list<Values> values) : entry(name, Element(Tensor(values))) {}
+    std::pair<std::string, Element> entry;
+  };
+  static Dataset from_tensor_slices(std::initializer_list<Column> columns) {
+    Element::Dict dict;
+    for (const Column& column : columns) dict.push_back(column.entry);
+    return from_tensor_slices(Element::dict(std::move(dict)));
   }
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
   static Dataset range(std::int64_t stop) { return range(0, stop, 1); }

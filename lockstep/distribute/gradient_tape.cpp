@@ -232,7 +232,8 @@ List<Tensor> GradientTape::gradient(const Targets& targets, const Variables& sou
   return gradients;
 }
 
-List<Tensor> GradientTape::gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients) {
+List<Tensor> GradientTape::gradient_of_tensors(const Targets& targets, const Tensors& sources,
+                                               const Tensor& output_gradients) {
   Tensors leaves;
   for (const Tensor& source : sources) leaves.push_back(known(source));
   return compute(targets, leaves, output_gradients);

@@ -102,15 +102,22 @@ class GradientTape {
   using Variables = std::vector<distribute::Variable>;
   List<Tensor> gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients = {},
                         const Ready& ready = {});
-  List<Tensor> gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients = {});
+  // A template, so that tensors in braces are sources of the array below.
+  template <std::derived_from<Tensors> Sources>
+  List<Tensor> gradient(const Targets& targets, const Sources& sources, const Tensor& output_gradients = {}) {
+    return gradient_of_tensors(targets, sources, output_gradients);
+  }
   template <std::size_t N>
   Gradients<N> gradient(const Targets& targets, const distribute::Variable (&sources)[N],
                         const Tensor& output_gradients = {}) {
     return Gradients<N>(gradient(targets, Variables(sources, sources + N), output_gradients));
   }
+  // Of tensors, or of variables and tensors.
   template <std::size_t N>
-  Gradients<N> gradient(const Targets& targets, const Tensor (&sources)[N], const Tensor& output_gradients = {}) {
-    return Gradients<N>(gradient(targets, Tensors(sources, sources + N), output_gradients));
+  Gradients<N> gradient(const Targets& targets, const GradientSource (&sources)[N],
+                        const Tensor& output_gradients = {}) {
+    const auto all = Nested<GradientSource>::list({sources, sources + N});
+    return Gradients<N>(gradient_of(targets, all, output_gradients).flatten());
   }
   Nested<Tensor> gradient(const Targets& targets, std::initializer_list<Nested<GradientSource>::Entry> sources,
                           const Tensor& output_gradients = {}) {
@@ -125,12 +132,16 @@ class GradientTape {
   }
   // Of one variable or tensor.
   template <typename Source>
+  requires std::is_convertible_v<const Source&, Tensor> Tensor gradient(const Targets& targets, const Source& source) {
+    return gradient(targets, source, Tensor());
+  }
+  template <typename Source, std::convertible_to<Tensor> Weights>
   requires std::is_convertible_v<const Source&, Tensor> Tensor gradient(const Targets& targets, const Source& source,
-                                                                        const Tensor& output_gradients = {}) {
+                                                                        const Weights& output_gradients) {
     if constexpr (std::is_convertible_v<const Source&, distribute::Variable>) {
       return gradient(targets, Variables{source}, output_gradients)[0];
     } else {
-      return gradient(targets, Tensors{static_cast<Tensor>(source)}, output_gradients)[0];
+      return gradient_of_tensors(targets, {static_cast<Tensor>(source)}, output_gradients)[0];
     }
   }
   // With options: tape.gradient(z, x, {.unconnected_gradients = "zero"}).
@@ -188,6 +199,7 @@ class GradientTape {
   Tensors compute(const Tensors& targets, const Tensors& leaves, const Tensor& output_gradients,
                   const Ready& ready = {});
 
+  List<Tensor> gradient_of_tensors(const Targets& targets, const Tensors& sources, const Tensor& output_gradients);
   Nested<Tensor> gradient_of(const Targets& targets, const Nested<GradientSource>& sources,
                              const Tensor& output_gradients);
   // The tensor, or none where it is a leaf that only other tapes have watched.

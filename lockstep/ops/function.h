@@ -83,6 +83,11 @@ class TensorFlowFunction<Fn, R(A...)> : public internal::TensorFlowFunctionBase<
   using internal::TensorFlowFunctionBase<Fn, TensorFlowFunction>::TensorFlowFunctionBase;
   // Arguments may be written in braces.
   R operator()(A... arguments) const { return this->call(std::forward<A>(arguments)...); }
+  // With default arguments.
+  template <typename... B>
+  requires(sizeof...(B) < sizeof...(A) && std::is_invocable_v<Fn&, B...>) R operator()(B&&... arguments) const {
+    return this->call(std::forward<B>(arguments)...);
+  }
 };
 template <typename Fn>
 class TensorFlowFunction<Fn, void> : public internal::TensorFlowFunctionBase<Fn, TensorFlowFunction<Fn, void>> {

@@ -92,6 +92,13 @@ LOCKSTEP_RAGGED_PAIR(subtract)
 LOCKSTEP_RAGGED_PAIR(multiply)
 LOCKSTEP_RAGGED_PAIR(divide)
 LOCKSTEP_RAGGED_PAIR(floordiv)
+LOCKSTEP_RAGGED_PAIR(floor_div)
+LOCKSTEP_RAGGED_PAIR(floormod)
+LOCKSTEP_RAGGED_PAIR(squared_difference)
+LOCKSTEP_RAGGED_PAIR(atan2)
+LOCKSTEP_RAGGED_PAIR(logical_and)
+LOCKSTEP_RAGGED_PAIR(logical_or)
+LOCKSTEP_RAGGED_PAIR(logical_xor)
 LOCKSTEP_RAGGED_PAIR(mod)
 LOCKSTEP_RAGGED_PAIR(pow)
 LOCKSTEP_RAGGED_PAIR(maximum)
@@ -110,6 +117,16 @@ LOCKSTEP_RAGGED_PAIR(less_equal)
     return ragged_values(x, [](const Tensor& values) { return function(values); }); \
   }
 LOCKSTEP_RAGGED_VALUES(abs)
+LOCKSTEP_RAGGED_VALUES(negative)
+LOCKSTEP_RAGGED_VALUES(sign)
+LOCKSTEP_RAGGED_VALUES(floor)
+LOCKSTEP_RAGGED_VALUES(ceil)
+LOCKSTEP_RAGGED_VALUES(round)
+LOCKSTEP_RAGGED_VALUES(log1p)
+LOCKSTEP_RAGGED_VALUES(expm1)
+LOCKSTEP_RAGGED_VALUES(logical_not)
+LOCKSTEP_RAGGED_VALUES(identity)
+LOCKSTEP_RAGGED_VALUES(stop_gradient)
 LOCKSTEP_RAGGED_VALUES(square)
 LOCKSTEP_RAGGED_VALUES(sqrt)
 LOCKSTEP_RAGGED_VALUES(rsqrt)
@@ -165,6 +182,37 @@ template <Ragged R>
 RaggedResult<R> one_hot(const R& indices, std::int64_t depth, const OneHotKeywords& keywords) {
   return ragged_values(indices, [&](const Tensor& values) { return one_hot(values, depth, keywords); });
 }
+template <Ragged R, typename Low, typename High>
+RaggedResult<R> clip_by_value(const R& x, const Low& clip_value_min, const High& clip_value_max) {
+  return ragged_values(x, [&](const Tensor& values) { return clip_by_value(values, clip_value_min, clip_value_max); });
+}
+template <std::same_as<RaggedTensor> R>
+RaggedTensor expand_dims(const R& ragged, int axis) {
+  return expand_ragged_dims(ragged, axis);
+}
+template <std::same_as<RaggedTensor> R>
+RaggedTensor expand_dims(const R& ragged, const OneAxisKeywords& keywords) {
+  return expand_ragged_dims(ragged, keywords.axis);
+}
+// Axes by position are not written in braces.
+template <std::same_as<RaggedTensor> R, std::convertible_to<Axes> A>
+RaggedTensor reverse(const R& ragged, const A& axis) {
+  return reverse_ragged(ragged, axis);
+}
+template <std::same_as<RaggedTensor> R>
+RaggedTensor reverse(const R& ragged, const RaggedAxisKeywords& keywords) {
+  return reverse_ragged(ragged, keywords.axis);
+}
+// The number of axes.
+template <std::same_as<RaggedTensor> R>
+Tensor rank(const R& ragged) {
+  return Tensor::scalar(static_cast<std::int32_t>(ragged.shape().rank()));
+}
+// Rows, one after the other.
+template <std::same_as<RaggedTensor> R>
+RaggedTensor stack(std::initializer_list<R> values) {
+  return ragged::stack({values.begin(), values.end()});
+}
 // How often each axis is repeated.
 RaggedTensor tile_ragged(const RaggedTensor& ragged, const Ints& multiples);
 template <std::same_as<RaggedTensor> R>
@@ -176,6 +224,10 @@ RaggedTensor gather_ragged(const RaggedTensor& params, const RaggedTensor& indic
 template <typename A, typename B>
 requires RaggedPair<A, B> RaggedResult<A, B> gather(const A& params, const B& indices) {
   return RaggedResult<A, B>(gather_ragged(params, indices));
+}
+template <Ragged A, std::size_t N>
+RaggedResult<A> gather(const A& params, const std::int64_t (&indices)[N]) {
+  return RaggedResult<A>(gather_ragged(params, RaggedTensor(constant_ints(Ints(indices, indices + N)))));
 }
 // Of a ragged condition: tensors, ragged tensors of the same rows, or numbers.
 template <Ragged C, typename A, typename B>

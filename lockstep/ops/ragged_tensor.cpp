@@ -11,24 +11,15 @@
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/operators.h"
 #include "lockstep/ops/ragged_elements_internal.h"
+#include "lockstep/ops/ragged_functions.h"
+#include "lockstep/ops/ragged_rows_internal.h"
 #include "lockstep/ops/string_functions.h"
 
 namespace lockstep {
+
+using ops::Ints;
+
 namespace {
-
-using Ints = ops::Ints;
-
-Tensor ints(const Ints& values) { return ops::constant_ints(values, DType::kInt64); }
-Ints read(const Tensor& vector) { return ops::cast(vector, DType::kInt64).to_vector<std::int64_t>(); }
-
-Ints running_total(const Ints& lengths) {
-  Ints splits = {0};
-  for (const std::int64_t length : lengths) {
-    if (length < 0) throw_invalid_argument(fmt::format("RaggedTensor: invalid row length: found {}", length));
-    splits.push_back(splits.back() + length);
-  }
-  return splits;
-}
 
 Tensor rows_of(const Tensor& x, std::int64_t begin, std::int64_t end) { return ops::slice_axis(x, 0, begin, end); }
 
@@ -102,6 +93,16 @@ RaggedTensor RaggedTensor::from_nested_row_splits(const Tensor& flat_values, con
 RaggedTensor RaggedTensor::from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths) {
   return from_row_splits(values, ints(running_total(read(row_lengths))));
 }
+RaggedTensor RaggedTensor::from_row_starts(const RaggedTensor& values, const Tensor& row_starts) {
+  Ints splits = read(row_starts);
+  splits.push_back(values.ragged_rank() > 0 ? values.nrows() : values.values_.dim(0));
+  return from_row_splits(values, ints(splits));
+}
+RaggedTensor RaggedTensor::from_row_limits(const RaggedTensor& values, const Tensor& row_limits) {
+  Ints splits = read(row_limits);
+  splits.insert(splits.begin(), 0);
+  return from_row_splits(values, ints(splits));
+}
 RaggedTensor RaggedTensor::from_value_rowids(const RaggedTensor& values, const Tensor& value_rowids,
                                              std::optional<std::int64_t> nrows) {
   const Ints ids = read(value_rowids);
@@ -150,7 +151,8 @@ RaggedTensor RaggedTensor::values() const {
 }
 std::int64_t RaggedTensor::nrows() const { return row_splits().dim(0) - 1; }
 Tensor RaggedTensor::row_starts() const { return ops::slice_axis(row_splits(), 0, 0, -1); }
-Tensor RaggedTensor::row_lengths() const { return ops::slice_axis(row_splits(), 0, 1, std::nullopt) - row_starts(); }
+Tensor RaggedTensor::row_limits() const { return ops::slice_axis(row_splits(), 0, 1, std::nullopt); }
+Tensor RaggedTensor::row_lengths() const { return row_limits() - row_starts(); }
 Tensors RaggedTensor::nested_row_lengths() const {
   Tensors lengths;
   for (const Tensor& splits : nested_row_splits())
@@ -394,6 +396,34 @@ std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged) {
 
 namespace ragged {
 
+RaggedTensor constant(const Values& values, const ConstantKeywords& o) {
+  const RaggedTensor all = RaggedTensor::constant(values, o.dtype);
+  if (!o.ragged_rank || *o.ragged_rank == all.ragged_rank()) return all;
+  if (*o.ragged_rank < 0 || *o.ragged_rank > all.ragged_rank()) {
+    throw_invalid_argument(fmt::format("ragged.constant: invalid ragged_rank: found {}, the lists have {} axes",
+                                       *o.ragged_rank, all.ragged_rank() + 1));
+  }
+  Tensors splits = all.nested_row_splits();
+  Tensor flat = all.flat_values();
+  while (static_cast<int>(splits.size()) > *o.ragged_rank) {
+    const Ints ends = read(splits.back());
+    const std::int64_t length = ends.size() > 1 ? ends[1] : 0;
+    for (std::size_t row = 0; row + 1 < ends.size(); ++row) {
+      if (ends[row + 1] - ends[row] == length) continue;
+      throw_invalid_argument(fmt::format("ragged.constant: rows behind axis {} differ in length: found {} and {}",
+                                         *o.ragged_rank, length, ends[row + 1] - ends[row]));
+    }
+    Ints dims = {static_cast<std::int64_t>(ends.size()) - 1, length};
+    dims.insert(dims.end(), flat.shape().begin() + 1, flat.shape().end());
+    flat = ops::reshape(flat, Shape(dims));
+    splits.pop_back();
+  }
+  return RaggedTensor::from_nested_row_splits(flat, splits);
+}
+RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&, const Tensor&)>& fn, const RaggedTensor& a,
+                             const RaggedTensor& b) {
+  return ragged_elementwise("map_flat_values", a, b, fn);
+}
 RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& ragged) {
   return ragged.with_flat_values(fn(ragged.flat_values()));
 }
@@ -477,111 +507,51 @@ RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis) {
   return RaggedTensor::from_row_lengths(concat_ragged(rows, 0), ints(lengths));
 }
 
+RaggedTensor expand_ragged_dims(const RaggedTensor& ragged, int axis) {
+  const int rank = ragged.shape().rank(), at = axis < 0 ? axis + rank + 1 : axis;
+  if (at < 0 || at > rank) {
+    throw_invalid_argument(fmt::format("expand_dims: invalid axis {} of a ragged tensor of rank {}", axis, rank));
+  }
+  const int ragged_rank = ragged.ragged_rank();
+  if (ragged_rank == 0) return RaggedTensor(expand_dims(ragged.flat_values(), at));
+  if (at > ragged_rank) return ragged.with_flat_values(expand_dims(ragged.flat_values(), at - ragged_rank));
+  if (at > 1) return ragged.with_values(expand_ragged_dims(ragged.values(), at - 1));
+  return RaggedTensor::from_row_lengths(
+      ragged, ints(at == 0 ? Ints{ragged.nrows()} : Ints(static_cast<std::size_t>(ragged.nrows()), 1)));
+}
+
 namespace {
 
-constexpr std::string_view kJoin = "Join";
-
-// One tensor for each group of the values along axis 0; `group_of` has the group of each.
-Tensor reduce_groups(const Tensor& values, std::string_view how, const Tensor& group_of, std::int64_t groups) {
-  const auto segments = [&](const char* op, const Tensor& x) {
-    return call1(op, {x, group_of, Tensor::scalar(groups)});
-  };
-  if (how == "Any") return segments("UnsortedSegmentMax", cast(values, DType::kInt32)) > 0;
-  if (how == "All") return segments("UnsortedSegmentMin", cast(values, DType::kInt32)) > 0;
-  if (how.starts_with(kJoin)) {
-    return call("UnsortedSegmentJoin", {values, group_of, Tensor::scalar(groups)},
-                {{"separator", std::string(how.substr(kJoin.size()))}})[0];
-  }
-  return segments(how == "Max"    ? "UnsortedSegmentMax"
-                  : how == "Min"  ? "UnsortedSegmentMin"
-                  : how == "Prod" ? "UnsortedSegmentProd"
-                                  : "UnsortedSegmentSum",
-                  values);
-}
-
-Tensor reduce_values(const Tensor& values, std::string_view how, const Axes& axes) {
-  if (how.starts_with(kJoin)) {
-    const std::string_view separator = how.substr(kJoin.size());
-    return axes ? strings::reduce_join(values, static_cast<int>((*axes)[0]), false, separator)
-                : strings::reduce_join(values, separator);
-  }
-  return how == "Max"    ? reduce_max(values, axes)
-         : how == "Min"  ? reduce_min(values, axes)
-         : how == "Prod" ? reduce_prod(values, axes)
-         : how == "Any"  ? reduce_any(values, axes)
-         : how == "All"  ? reduce_all(values, axes)
-                         : reduce_sum(values, axes);
-}
-
-RaggedTensor reduce_one_axis(const RaggedTensor& ragged, std::string_view how, int axis) {
+RaggedTensor reverse_axis(const RaggedTensor& ragged, int axis) {
   const int ragged_rank = ragged.ragged_rank();
-  const Tensor& values = ragged.flat_values();
-  if (ragged_rank == 0) return RaggedTensor(reduce_values(values, how, axis));
-  if (axis > ragged_rank) {
-    return ragged.with_flat_values(reduce_values(values, how, axis - ragged_rank));
+  if (ragged_rank == 0) return RaggedTensor(reverse(ragged.flat_values(), {axis}));
+  if (axis > ragged_rank) return ragged.with_flat_values(reverse(ragged.flat_values(), {axis - ragged_rank}));
+  if (axis > 1) return ragged.with_values(reverse_axis(ragged.values(), axis - 1));
+  const Ints splits = read(ragged.row_splits());
+  Ints places;
+  if (axis == 0) {
+    for (std::int64_t row = ragged.nrows() - 1; row >= 0; --row) places.push_back(row);
+    return ragged.rows(places);
   }
-  const Tensors& nested = ragged.nested_row_splits();
-  const auto level = [&](int i) { return nested[static_cast<std::size_t>(i)]; };
-  // Parts of the axis merge: what is at the same place of parts with one parent is one group, level by level.
-  Ints group_of(static_cast<std::size_t>(ragged.nrows()), 0);
-  std::int64_t groups = 1;
-  if (axis > 0) {
-    const Ints parents = read(level(axis - 1));
-    groups = static_cast<std::int64_t>(parents.size()) - 1;
-    group_of.clear();
-    for (std::size_t i = 0; i + 1 < parents.size(); ++i) {
-      group_of.insert(group_of.end(), static_cast<std::size_t>(parents[i + 1] - parents[i]),
-                      static_cast<std::int64_t>(i));
-    }
+  for (std::size_t row = 0; row + 1 < splits.size(); ++row) {
+    for (std::int64_t place = splits[row + 1] - 1; place >= splits[row]; --place) places.push_back(place);
   }
-  Tensors splits(nested.begin(), nested.begin() + std::max(axis - 1, 0));
-  for (int i = axis; i < ragged_rank; ++i) {
-    const Ints own = read(level(i));
-    Ints lengths(static_cast<std::size_t>(groups), 0);
-    for (std::size_t part = 0; part < group_of.size(); ++part) {
-      std::int64_t& longest = lengths[static_cast<std::size_t>(group_of[part])];
-      longest = std::max(longest, own[part + 1] - own[part]);
-    }
-    const Ints merged = running_total(lengths);
-    Ints below;
-    for (std::size_t part = 0; part < group_of.size(); ++part) {
-      const std::int64_t first = merged[static_cast<std::size_t>(group_of[part])];
-      for (std::int64_t place = 0; place < own[part + 1] - own[part]; ++place) below.push_back(first + place);
-    }
-    if (i > 0) splits.push_back(ints(merged));
-    group_of = std::move(below);
-    groups = merged.back();
-  }
-  RaggedTensor out(reduce_groups(values, how, ints(group_of), groups));
-  for (auto each = splits.rbegin(); each != splits.rend(); ++each) out = RaggedTensor::from_row_splits(out, *each);
-  return out;
-}
-
-RaggedTensor reduce_axes(RaggedTensor ragged, std::string_view how, const Axes& axes) {
-  if (!axes) return RaggedTensor(reduce_values(ragged.flat_values(), how, std::nullopt));
-  const int rank = ragged.shape().rank();
-  Ints along;
-  for (const std::int64_t axis : *axes) {
-    along.push_back(axis < 0 ? axis + rank : axis);
-    if (along.back() < 0 || along.back() >= rank) {
-      throw_invalid_argument(fmt::format("invalid axis {} of a ragged tensor of rank {}", axis, rank));
-    }
-  }
-  std::sort(along.rbegin(), along.rend());
-  for (const std::int64_t axis : along) ragged = reduce_one_axis(ragged, how, static_cast<int>(axis));
-  return ragged;
+  return ragged.with_values(ragged.values().rows(places));
 }
 
 }  // namespace
 
-RaggedRow reduce_ragged(const RaggedTensor& ragged, std::string_view how, const Axes& axes) {
-  if (how != "Mean") return RaggedRow(reduce_axes(ragged, how, axes));
-  if (ragged.ragged_rank() == 0) return RaggedRow(RaggedTensor(reduce_mean(ragged.flat_values(), axes)));
-  const RaggedTensor sums = reduce_axes(ragged, "Sum", axes);
-  const RaggedTensor counts = reduce_axes(ragged.with_flat_values(ones_like(ragged.flat_values())), "Sum", axes);
-  const DType dtype = is_floating(sums.dtype()) ? sums.dtype() : DType::kFloat64;
-  const Tensor means = div(cast(sums.flat_values(), dtype), cast(counts.flat_values(), dtype));
-  return RaggedRow(sums.ragged_rank() > 0 ? sums.with_flat_values(means) : RaggedTensor(means));
+RaggedTensor reverse_ragged(const RaggedTensor& ragged, const Axes& axes) {
+  RaggedTensor out = ragged;
+  const int rank = ragged.shape().rank();
+  for (const std::int64_t axis : axes ? *axes : Ints()) {
+    const auto at = static_cast<int>(axis < 0 ? axis + rank : axis);
+    if (at < 0 || at >= rank) {
+      throw_invalid_argument(fmt::format("reverse: invalid axis {} of a ragged tensor of rank {}", axis, rank));
+    }
+    out = reverse_axis(out, at);
+  }
+  return out;
 }
 
 }  // namespace ops

@@ -86,6 +86,15 @@ class RaggedTensor {
   static RaggedTensor from_value_rowids(const RaggedParts& o) {
     return from_value_rowids(o.values, o.value_rowids, o.nrows);
   }
+  // By the first place of each row, or the place after its last.
+  static RaggedTensor from_row_starts(const RaggedTensor& values, const Tensor& row_starts);
+  static RaggedTensor from_row_starts(const Tensor& values, const Tensor& row_starts) {
+    return from_row_starts(RaggedTensor(values), row_starts);
+  }
+  static RaggedTensor from_row_limits(const RaggedTensor& values, const Tensor& row_limits);
+  static RaggedTensor from_row_limits(const Tensor& values, const Tensor& row_limits) {
+    return from_row_limits(RaggedTensor(values), row_limits);
+  }
   // Of several ragged axes, the splits of the outermost first.
   static RaggedTensor from_nested_row_splits(const Tensor& flat_values, const Tensors& nested_row_splits);
   struct NestedParts;
@@ -107,9 +116,11 @@ class RaggedTensor {
   Tensor row_lengths() const;
   Tensors nested_row_lengths() const;
   Tensor row_starts() const;
+  Tensor row_limits() const;
   Tensor value_rowids() const;
   std::int64_t nrows() const;
   Tensor bounding_shape() const;
+  Tensor bounding_shape(int axis) const { return bounding_shape()[axis]; }
   // Python's rt[i]; of one ragged axis a tensor.
   RaggedRow operator[](std::int64_t index) const;
   RaggedTensor operator[](const Range& rows) const;
@@ -168,7 +179,9 @@ class RaggedRow : public RaggedTensor {
   explicit operator T() const { return static_cast<Tensor>(*this).item<T>(); }
 };
 std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged);
-inline std::int64_t len(const RaggedTensor& ragged) { return ragged.nrows(); }
+inline std::int64_t len(const RaggedTensor& ragged) {
+  return ragged.ragged_rank() > 0 ? ragged.nrows() : len(ragged.flat_values());
+}
 
 namespace ragged {
 
@@ -178,12 +191,22 @@ inline RaggedTensor constant(const Values& values, DTypeLike dtype = DType::kInv
 struct ConstantKeywords {
   FieldNamesOnly names_only = {};
   DTypeLike dtype = DType::kInvalid;
+  std::optional<int> ragged_rank = std::nullopt;  // axes behind it have rows of equal length
 };
-inline RaggedTensor constant(const Values& values, const ConstantKeywords& o) {
-  return RaggedTensor::constant(values, o.dtype);
-}
+RaggedTensor constant(const Values& values, const ConstantKeywords& o);
 // fn of the values of all rows together.
 RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& ragged);
+// Of two ragged tensors with rows of equal lengths, or of a ragged tensor and one that fits it.
+RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&, const Tensor&)>& fn, const RaggedTensor& a,
+                             const RaggedTensor& b);
+template <std::derived_from<RaggedTensor> R>
+RaggedTensor map_flat_values(Tensor (*fn)(const Tensor&), const R& ragged) {
+  return map_flat_values(std::function<Tensor(const Tensor&)>(fn), ragged);
+}
+template <std::derived_from<RaggedTensor> R, std::convertible_to<RaggedTensor> B>
+RaggedTensor map_flat_values(Tensor (*fn)(const Tensor&, const Tensor&), const R& a, const B& b) {
+  return map_flat_values(std::function<Tensor(const Tensor&, const Tensor&)>(fn), a, b);
+}
 // 0 … limit - 1 for each of the limits, or start, start + delta, … below the limit.
 RaggedTensor range(const Tensor& limits);
 RaggedTensor range(const Tensor& starts, const Tensor& limits, const Tensor& deltas = Tensor::scalar(1));
@@ -203,13 +226,20 @@ namespace ops {
 // Along axis 0 rows after rows; along axis 1 the rows of the same number joined. Tensors next to ragged ones have rows
 // of equal length.
 RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis);
-// "Sum", "Mean", "Max", "Min", "Prod", "Any", "All" or "Join" (of texts, followed by the separator) over axes, or
-// without any over all values. What is left of ragged axes is ragged; there means of integers are float64.
+// "Sum", "Mean", "Variance", "Std", "Max", "Min", "Prod", "Any", "All" or "Join" (of texts, followed by the separator)
+// over axes, or without any over all values. What is left of ragged axes is ragged; there means of integers are
+// float64.
 RaggedRow reduce_ragged(const RaggedTensor& ragged, std::string_view how, const Axes& axes);
 struct RaggedAxisKeywords {
   FieldNamesOnly names_only = {};
   Axes axis = std::nullopt;
+  bool keepdims = false;  // of one axis
 };
+RaggedRow reduce_ragged(const RaggedTensor& ragged, std::string_view how, const RaggedAxisKeywords& keywords);
+// A new axis of extent 1 in front of an axis; the place of the first axis is 0.
+RaggedTensor expand_ragged_dims(const RaggedTensor& ragged, int axis);
+// The order of the elements along these axes turned round.
+RaggedTensor reverse_ragged(const RaggedTensor& ragged, const Axes& axes);
 // Axes by position are not written in braces, which GCC could not tell from keywords.
 #define LOCKSTEP_REDUCE_RAGGED(function, how)                               \
   template <std::derived_from<RaggedTensor> R>                              \
@@ -222,7 +252,7 @@ struct RaggedAxisKeywords {
   }                                                                         \
   template <std::derived_from<RaggedTensor> R>                              \
   RaggedRow function(const R& ragged, const RaggedAxisKeywords& keywords) { \
-    return reduce_ragged(ragged, how, keywords.axis);                       \
+    return reduce_ragged(ragged, how, keywords);                            \
   }
 LOCKSTEP_REDUCE_RAGGED(reduce_sum, "Sum")
 LOCKSTEP_REDUCE_RAGGED(reduce_mean, "Mean")
@@ -231,6 +261,8 @@ LOCKSTEP_REDUCE_RAGGED(reduce_min, "Min")
 LOCKSTEP_REDUCE_RAGGED(reduce_prod, "Prod")
 LOCKSTEP_REDUCE_RAGGED(reduce_any, "Any")
 LOCKSTEP_REDUCE_RAGGED(reduce_all, "All")
+LOCKSTEP_REDUCE_RAGGED(reduce_variance, "Variance")
+LOCKSTEP_REDUCE_RAGGED(reduce_std, "Std")
 #undef LOCKSTEP_REDUCE_RAGGED
 
 }  // namespace ops

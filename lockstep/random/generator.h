@@ -18,7 +18,8 @@
 
 namespace lockstep::random {
 
-// tf.random.Generator of the Philox algorithm. Copies share the state.
+// tf.random.Generator of the Philox algorithm. Copies share the state. Made in the scope of a strategy, it draws other
+// numbers in each replica: the key is mixed with the replica's number.
 class Generator {
  public:
   struct AlgorithmKeywords {
@@ -56,7 +57,12 @@ class Generator {
   static Generator from_seed(std::int64_t seed, const AlgorithmKeywords& keywords);
   static Generator from_state(const Tensor& state);  // three int64: counter, and key last
   static Generator from_state(const Tensor& state, const AlgorithmKeywords& keywords);
-  static Generator from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter);
+  // Shares the variable.
+  static Generator from_state(const distribute::Variable& state);
+  static Generator from_state(const distribute::Variable& state, const AlgorithmKeywords& keywords);
+  // The counter is two integers.
+  static Generator from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter,
+                                    std::string_view alg = "auto_select");
   static Generator from_non_deterministic_state();
 
   // Shapes by position are templates, because GCC would take {.shape = ...} for a list.
@@ -95,15 +101,25 @@ class Generator {
   // As if `delta` numbers had been drawn.
   void skip(std::int64_t delta);
   void reset_from_seed(std::int64_t seed);
+  void reset_from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter);
   void reset(const Tensor& state);
 
   // Three int64, not trainable; checkpoints contain it.
   const distribute::Variable& state() const { return state_; }
   std::int64_t key() const;
+  std::int64_t algorithm() const;  // 1: Philox
 
  private:
   explicit Generator(const Tensor& state);
+  explicit Generator(distribute::Variable state);
+  // key and counter of the next draw of a shape.
+  struct Draw {
+    Tensor shape, key, counter;
+  };
+  Draw next(const ShapeArg& shape);
+
   distribute::Variable state_;
+  bool in_strategy_;
 };
 
 // tf.random.set_seed: the seed of the functions of ops::random.
@@ -165,20 +181,23 @@ template <int = 0>
 Tensor normal(const ShapeArg& shape) {
   return normal(shape, NormalOptions());
 }
-Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32);
+Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32,
+              std::optional<std::int64_t> seed = std::nullopt);
 Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& options);
 template <int = 0>
 Tensor truncated_normal(const ShapeArg& shape) {
   return truncated_normal(shape, NormalOptions());
 }
-Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32);
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32,
+                        std::optional<std::int64_t> seed = std::nullopt);
 // Throws InvalidArgument for integers without maxval.
 Tensor uniform(const ShapeArg& shape, const UniformOptions& options);
 template <int = 0>
 Tensor uniform(const ShapeArg& shape) {
   return uniform(shape, UniformOptions());
 }
-Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32);
+Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32,
+               std::optional<std::int64_t> seed = std::nullopt);
 inline Tensor normal(const NormalKeywords& o) { return normal(o.shape, {{}, o.mean, o.stddev, o.dtype, o.seed}); }
 inline Tensor truncated_normal(const NormalKeywords& o) {
   return truncated_normal(o.shape, {{}, o.mean, o.stddev, o.dtype, o.seed});

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <ostream>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -520,7 +521,9 @@ std::vector<Json> checkpoint_metadata(const std::string& prefix) {
   return all;
 }
 
-std::optional<std::string> latest_checkpoint(const std::string& directory, const std::string& latest_filename) {
+std::ostream& operator<<(std::ostream& out, const CheckpointPath& path) { return out << path.value_or("None"); }
+
+CheckpointPath latest_checkpoint(const std::string& directory, const std::string& latest_filename) {
   return formats::latest_checkpoint(directory, latest_filename);
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <optional>
@@ -149,10 +150,17 @@ class Checkpoint {
   std::shared_ptr<State> state_;
 };
 
+// The path of a checkpoint, or none, which prints as "None": std::cout << manager.save().
+class CheckpointPath : public std::optional<std::string> {
+ public:
+  using optional::optional;
+  CheckpointPath(std::optional<std::string> path) : optional(std::move(path)) {}
+};
+std::ostream& operator<<(std::ostream& out, const CheckpointPath& path);
+
 // The newest checkpoint of a folder by its `checkpoint` file, or by the file `latest_filename` that a Saver wrote
 // there; empty when there is none.
-std::optional<std::string> latest_checkpoint(const std::string& directory,
-                                             const std::string& latest_filename = "checkpoint");
+CheckpointPath latest_checkpoint(const std::string& directory, const std::string& latest_filename = "checkpoint");
 
 // tf.train.list_variables: names and shapes of the tensors of a checkpoint, by name. `path` is a prefix or a folder,
 // whose newest checkpoint is taken. Errors as Checkpoint::read; NotFound for none:

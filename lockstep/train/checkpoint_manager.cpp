@@ -144,8 +144,8 @@ bool CheckpointManager::too_early(bool check_interval) {
   return false;
 }
 
-std::optional<std::string> CheckpointManager::save(std::optional<std::int64_t> checkpoint_number, bool check_interval,
-                                                   const CheckpointOptions& options) {
+CheckpointPath CheckpointManager::save(std::optional<std::int64_t> checkpoint_number, bool check_interval,
+                                       const CheckpointOptions& options) {
   const auto last_step = last_step_;
   if (too_early(check_interval)) return std::nullopt;
   const auto counter = checkpoint_.save_counter();
@@ -251,7 +251,7 @@ void CheckpointManager::write_state() const {
   formats::write_checkpoint_state(directory_, std::move(state));
 }
 
-std::optional<std::string> CheckpointManager::latest_checkpoint() const {
+CheckpointPath CheckpointManager::latest_checkpoint() const {
   const std::lock_guard lock(mutex_);
   return latest_;
 }
@@ -286,7 +286,7 @@ std::vector<std::string> CheckpointManager::candidates() const {
   return found;
 }
 
-std::optional<std::string> CheckpointManager::restore_or_initialize() {
+CheckpointPath CheckpointManager::restore_or_initialize() {
   wait();
   std::string list;
   if (latest_ && is_chief()) {
@@ -305,7 +305,7 @@ std::optional<std::string> CheckpointManager::restore_or_initialize() {
 }
 
 // The first that is whole; with several workers on all of them.
-std::optional<std::string> CheckpointManager::restore_first(const std::vector<std::string>& paths) {
+CheckpointPath CheckpointManager::restore_first(const std::vector<std::string>& paths) {
   std::string first_error;
   for (const std::string& path : paths) {
     try {

@@ -1,6 +1,7 @@
 // tf.train.CheckpointManager: numbered checkpoints in a folder, old ones deleted.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,20 +51,28 @@ class CheckpointManager {
   // checkpoint handle stay the same checkpoint.
   CheckpointManager(Checkpoint checkpoint, const TextArg& directory, CheckpointManagerOptions options = {});
   CheckpointManager(Checkpoint checkpoint, const CheckpointManagerKeywords& o);
+  // CheckpointManager(checkpoint, "./checkpoints", 3).
+  template <std::integral Count>
+  CheckpointManager(Checkpoint checkpoint, const TextArg& directory, Count max_to_keep)
+      : CheckpointManager(std::move(checkpoint), directory, [&] {
+          CheckpointManagerOptions options;
+          options.max_to_keep = static_cast<std::int64_t>(max_to_keep);
+          return options;
+        }()) {}
 
   // Waits for asynchronous saves.
   ~CheckpointManager();
 
   // The path written; empty if it is too early according to check_interval. The number is that of
   // save_counter, which always counts, unless one is given.
-  std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}, bool check_interval = true,
-                                  const CheckpointOptions& options = {});
+  CheckpointPath save(std::optional<std::int64_t> checkpoint_number = {}, bool check_interval = true,
+                      const CheckpointOptions& options = {});
 
   // Restores the newest checkpoint and returns its path. When it is damaged or missing, a warning names
   // it and the next older one in the folder is tried. Without any: calls init_fn and returns nothing.
   // Throws DataLoss when there are checkpoints but none can be read; other errors (a model that does not
   // fit) are thrown as they are.
-  std::optional<std::string> restore_or_initialize();
+  CheckpointPath restore_or_initialize();
   // Removes leftovers of killed saves from the folder: temporary files, data files without an index, checkpoints beyond
   // max_to_keep. Only for the one who writes there: with `workers` those of this name are removed whoever made them,
   // else those of processes that have died. The first save does it too.
@@ -76,7 +85,7 @@ class CheckpointManager {
 
   // Managed paths, oldest first.
   List<std::string> checkpoints() const;
-  std::optional<std::string> latest_checkpoint() const;
+  CheckpointPath latest_checkpoint() const;
   const std::string& directory() const { return directory_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   std::optional<std::int64_t> checkpoint_interval() const { return options_.checkpoint_interval; }
@@ -91,7 +100,7 @@ class CheckpointManager {
   void share_state();
   void require_seen_by_chief() const;
   void record(const std::string& path);
-  std::optional<std::string> restore_first(const std::vector<std::string>& paths);
+  CheckpointPath restore_first(const std::vector<std::string>& paths);
   bool too_early(bool check_interval);
   std::int64_t step() const;
   bool too_many() const;

@@ -48,4 +48,47 @@ TEST(DataOfUnknownLength, TheLastStepCountsWithoutData) {
   EXPECT_EQ(two.model.optimizer().iterations(), 9);
 }
 
+// Where the data declares the rows of its batches, that step counts them in means, too, without their values; losses of
+// several outputs are means of batches.
+TEST(DataOfUnknownLength, TheLastStepCountsDeclaredRowsInMeans) {
+  const Tensor x = waves({12, 5}, .37);
+  std::vector<float> targets;
+  for (int i = 0; i < 12; ++i) targets.push_back(std::cos(.9 * i) > 0 ? 1.0F : 0.0F);
+  const Tensor y = targets;
+  const auto model = [](int outputs) {
+    keras::utils::set_random_seed(1);
+    const Tensor input = keras::Input({5});
+    std::vector<Tensor> made;
+    for (int i = 0; i < outputs; ++i)
+      made.push_back(keras::layers::Dense(1, {.activation = "sigmoid", .name = std::string(1, "ab"[i])})(input));
+    keras::Model out = outputs == 1 ? keras::Model(input, made[0]) : keras::Model(input, made);
+    return out;
+  };
+  const auto unknown = [](const ls::data::Dataset& data) {
+    return data.filter([](const ls::data::Element&) { return true; });
+  };
+  const auto data = ls::data::Dataset::from_tensor_slices({x, y});
+  keras::Model one = model(1);
+  one.compile(keras::optimizers::SGD(0.0), "mse",
+              {.metrics = {"accuracy", keras::metrics::AUC({.name = "auc"}),
+                           keras::metrics::RootMeanSquaredError({.name = "rmse"})}});
+  const auto expect = [&](const ls::data::Dataset& batches, const Numbers& expected) {
+    const auto fitted = one.fit(batches, {.verbose = 0});
+    expect_near(
+        {fitted.history["loss"][0], fitted.history["accuracy"][0], fitted.history["auc"][0], fitted.history["rmse"][0]},
+        expected);
+    const auto found = one.evaluate(batches, {.verbose = 0});
+    expect_near({found["loss"], found["accuracy"], found["auc"], found["rmse"]}, expected);
+  };
+  expect(unknown(data.batch(4)), {0.25825, 0.5, 0.57143, 0.50818});
+  expect(unknown(data.batch(4, true)), {0.19369, 0.375, 0.57143, 0.4401});
+  keras::Model two = model(2);
+  two.compile(keras::optimizers::SGD(0.0), "mse", {});
+  const auto both = ls::data::Dataset::from_tensor_slices({x, ls::data::Element({y, y})});
+  const auto fitted = two.fit(unknown(both.batch(4)), {.verbose = 0});
+  expect_near({fitted.history["loss"][0], fitted.history["a_loss"][0], fitted.history["b_loss"][0]},
+              {0.49846, 0.19369, 0.18016});
+  EXPECT_EQ(two.metrics_names(), (std::vector<std::string>{"loss", "a_loss", "b_loss"}));
+}
+
 }  // namespace

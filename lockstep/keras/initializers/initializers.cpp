@@ -8,6 +8,8 @@
 #include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/keras/initializers/orthogonal_internal.h"
 #include "lockstep/keras/initializers/stft_internal.h"
+#include "lockstep/keras/initializers/tensorflow_initializers_internal.h"
+#include "lockstep/keras/object_config.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/random.h"
 
@@ -448,6 +450,13 @@ InitializerPtr Initializer::of_function(std::function<KerasFunction> function) {
 
 InitializerPtr get(const InitializerArg& identifier) { return classes().get(identifier); }
 
-Json serialize(const InitializerPtr& initializer) { return classes().serialize(initializer); }
+Json serialize(const InitializerPtr& initializer) {
+  if (const auto* own = dynamic_cast<const TensorFlowInitializer*>(initializer.get())) {
+    Json config = keras::object_config(TensorFlowInitializer::kModule, own->class_name(), own->get_config());
+    config["registered_name"] = own->class_name();
+    return config;
+  }
+  return classes().serialize(initializer);
+}
 
 }  // namespace lockstep::initializers

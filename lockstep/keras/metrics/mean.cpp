@@ -47,8 +47,11 @@ void MeanMetric::add(HostArray values, const Tensor& weight) {
     for (float value : samples.values) total += value;
     count = values.rank() > 0 ? static_cast<double>(values.shape[0]) : 1.0;
     add_to_state(total, count);
+    rows_ = count;
+    scalar_ = values.rank() == 0;
     return;
   }
+  rows_ = 0;
   HostArray weights = to_host(weight);
   squeeze_or_expand(values, weights);
   if (values.rank() > weights.rank()) values = mean_from(values, weights.rank());
@@ -57,6 +60,10 @@ void MeanMetric::add(HostArray values, const Tensor& weight) {
   for (float value : mean_from(values, 1).values) total += value;
   for (float value : mean_from(weights, 1).values) count += value;
   add_to_state(total, count);
+}
+
+void MeanMetric::count_again(bool static_rows) {
+  if (rows_ > 0 && (static_rows || scalar_)) add_to_state(0, rows_);
 }
 
 float MeanMetric::mean() const {

@@ -23,6 +23,9 @@ class MeanMetric : public Metric {
   std::string class_name() const override { return class_name_; }
   void update_state(const Tensor& values, const Tensor& sample_weight, const Tensor&, const Tensor& mask) override;
   Tensor result() const override { return Tensor::scalar(mean()); }
+  // What the last update counted without looking at its data: one for a scalar; where the number of rows is known in
+  // a graph, these. TensorFlow counts it in a step whose batch does not come.
+  void count_again(bool static_rows);
 
  protected:
   // Adds per-sample means of values, weighted as Keras's reduce_to_samplewise_values does.
@@ -33,6 +36,8 @@ class MeanMetric : public Metric {
   void add_to_state(double total, double count);
   std::string class_name_;
   VariablePtr total_, count_;
+  double rows_ = 0;  // of the last update without weights; 0 for another one
+  bool scalar_ = false;
 };
 
 // The mean of the values of a function of (y_true, y_pred).

@@ -22,6 +22,9 @@ MetricPtr Sum(MetricOptions options = {});
 // The mean of per-sample values of (y_true, y_pred).
 using MetricFunction = std::function<Metric::KerasFunction>;
 MetricPtr MeanMetricWrapper(MetricFunction function, MetricOptions options = {});
+inline MetricPtr MeanMetricWrapper(MetricFunction function, const char* name) {
+  return MeanMetricWrapper(std::move(function), MetricOptions{name, {}});
+}
 struct MeanMetricWrapperOptions {
   FieldNamesOnly names_only = {};
   MetricFunction fn = {};

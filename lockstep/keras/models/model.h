@@ -298,6 +298,44 @@ class Model {
     const Structure x = std::move(options.x), y = std::move(options.y);
     return fit(x, y, std::move(options));
   }
+  // By position, as in Python: fit(x, y, 32, 5), evaluate(x, y, 128), predict(x, 128).
+  template <std::integral Size>
+  History fit(const Structure& x, const Structure& y, Size batch_size, FitOptions options = {}) const {
+    options.batch_size = static_cast<std::int64_t>(batch_size);
+    return fit(x, y, std::move(options));
+  }
+  template <std::integral Size, std::integral Epochs>
+  History fit(const Structure& x, const Structure& y, Size batch_size, Epochs epochs, FitOptions options = {}) const {
+    options.epochs = static_cast<int>(epochs);
+    return fit(x, y, batch_size, std::move(options));
+  }
+  template <std::integral Size, std::integral Epochs, std::integral Verbose>
+  History fit(const Structure& x, const Structure& y, Size batch_size, Epochs epochs, Verbose verbose,
+              FitOptions options = {}) const {
+    options.verbose = static_cast<int>(verbose);
+    return fit(x, y, batch_size, epochs, std::move(options));
+  }
+  template <std::integral Size>
+  Results evaluate(const Structure& x, const Structure& y, Size batch_size, EvaluateOptions options = {}) const {
+    options.batch_size = static_cast<std::int64_t>(batch_size);
+    return evaluate(x, y, std::move(options));
+  }
+  template <std::integral Size, std::integral Verbose>
+  Results evaluate(const Structure& x, const Structure& y, Size batch_size, Verbose verbose,
+                   EvaluateOptions options = {}) const {
+    options.verbose = static_cast<int>(verbose);
+    return evaluate(x, y, batch_size, std::move(options));
+  }
+  template <std::integral Size>
+  Predictions predict(const Structure& x, Size batch_size, PredictOptions options = {}) const {
+    options.batch_size = static_cast<std::int64_t>(batch_size);
+    return predict(x, std::move(options));
+  }
+  template <std::integral Size, std::integral Verbose>
+  Predictions predict(const Structure& x, Size batch_size, Verbose verbose, PredictOptions options = {}) const {
+    options.verbose = static_cast<int>(verbose);
+    return predict(x, batch_size, std::move(options));
+  }
   Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
   Results evaluate(const Structure& x, std::initializer_list<Values> y, EvaluateOptions options) const {
     return evaluate(x, in_braces(y), std::move(options));
@@ -374,7 +412,8 @@ class Model {
   // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, then those in attributes
   // of the model and of its layers, unless overridden.
   virtual std::vector<metrics::MetricPtr> metrics() const;
-  List<std::string> metrics_names() const;  // "loss", "compile_metrics", those of layers
+  // "loss", "compile_metrics", those of outputs ("a_loss", after the first batch), those of layers.
+  List<std::string> metrics_names() const;
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
   void reset_metrics() const;

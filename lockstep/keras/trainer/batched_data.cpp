@@ -1,5 +1,6 @@
 #include "lockstep/keras/trainer/batched_data.h"
 
+#include <deque>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -30,6 +31,40 @@ BatchedData::BatchedData(distribute::DistributedDataset dataset) {
 }
 BatchedData::BatchedData(utils::experimental::DatasetCreator creator)
     : creator_(std::make_shared<utils::experimental::DatasetCreator>(std::move(creator))) {}
+
+// Rows, and extents in which the first two batches differ, are unknown.
+data::Dataset BatchedData::dataset_of(std::function<std::optional<data::Element>()> next) {
+  struct State {
+    std::function<std::optional<data::Element>()> next;
+    std::deque<data::Element> seen;
+  };
+  const auto state = std::make_shared<State>(State{std::move(next), {}});
+  while (state->seen.size() < 2) {
+    std::optional<data::Element> batch = state->next();
+    if (!batch) break;
+    state->seen.push_back(std::move(*batch));
+  }
+  if (state->seen.empty()) throw_invalid_argument("the function that returns batches returned none");
+  const Tensors other = state->seen.back().flatten();
+  std::size_t leaf = 0;
+  const data::ElementSpec spec = state->seen.front().map([&](const Tensor& first) {
+    Shape shape = first.shape();
+    const Tensor second = leaf < other.size() ? other[leaf] : first;
+    ++leaf;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      const bool same = second.rank() == shape.rank() && second.dim(axis) == shape[axis];
+      if (axis == 0 || !same) shape[axis] = kUnknownDim;
+    }
+    return TensorSpec(shape, first.dtype());
+  });
+  const data::Dataset::Generator generator = [state]() -> std::optional<data::Element> {
+    if (state->seen.empty()) return state->next();
+    data::Element batch = std::move(state->seen.front());
+    state->seen.pop_front();
+    return batch;
+  };
+  return data::Dataset::from_generator([generator] { return generator; }, spec);
+}
 
 namespace {
 

@@ -74,8 +74,14 @@ struct DatasetCreator {
 
 namespace lockstep::keras {
 
-// A dataset, a distributed dataset, a DatasetCreator, or an object of a class derived from PyDataset, which is used
-// itself where it has a name and must then exist while it is read.
+// A function that returns batch after batch, as Python's generators do: each time another one, or, where it returns a
+// std::optional, nothing at the end. Epochs continue it.
+template <typename Fn>
+concept BatchGenerator = std::invocable<Fn&> && !std::convertible_to<Fn, data::Dataset> &&
+                         std::convertible_to<std::invoke_result_t<Fn&>, std::optional<data::Element>>;
+
+// A dataset, a distributed dataset, a DatasetCreator, a function that returns batches, or an object of a class derived
+// from PyDataset, which is used itself where it has a name and must then exist while it is read.
 class BatchedData {
  public:
   BatchedData(data::Dataset dataset);
@@ -91,6 +97,12 @@ class BatchedData {
     }
   }
 
+  // As Keras, it takes two batches from the function to see their dtypes and shapes, before the first step.
+  template <BatchGenerator Fn>
+  BatchedData(Fn next)
+      : BatchedData(dataset_of([next = std::move(next)]() mutable -> std::optional<data::Element> { return next(); })) {
+  }
+
   // Exactly one of the four is not null.
   const data::Dataset* dataset() const { return dataset_.get(); }
   const distribute::DistributedDataset* distributed() const { return distributed_.get(); }
@@ -98,6 +110,8 @@ class BatchedData {
   const std::shared_ptr<utils::PyDataset>& py_dataset() const { return py_dataset_; }
 
  private:
+  static data::Dataset dataset_of(std::function<std::optional<data::Element>()> next);
+
   std::shared_ptr<const data::Dataset> dataset_;
   std::shared_ptr<const distribute::DistributedDataset> distributed_;
   std::shared_ptr<const utils::experimental::DatasetCreator> creator_;

@@ -40,6 +40,8 @@ class BatchSource {
   virtual std::optional<std::int64_t> num_batches() const = 0;
   // The shape of x as the source declares it, where x is one tensor: extents that vary are unknown.
   virtual std::optional<Shape> declared_input_shape() const { return std::nullopt; }
+  // Whether the source declares the number of rows of its batches.
+  virtual bool has_static_rows() const { return false; }
   // Starts a pass.
   virtual void reset() = 0;
   // Counts a pass that is not read: Keras opens more iterators of a dataset than it uses, and shuffles count them.

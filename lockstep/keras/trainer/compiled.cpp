@@ -301,6 +301,7 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
   if (model_.keras_version() < 3 && std::ranges::any_of(losses_, is_unreduced)) n *= n;
   loss_tracker_.total += loss * n;
   loss_tracker_.count += n;
+  last_rows_ = n;
   add_output_losses(output_losses, rows);
   if (!saved_.is_null()) restore_metrics(y, y_pred, sample_weight);
   update_metrics(y, y_pred, sample_weight);
@@ -316,6 +317,16 @@ void Compiled::add_output_losses(const std::vector<double>& output_losses, std::
     const double weight = keras2 ? (unreduced ? n * n : n) : options_.run_eagerly || unreduced ? n : 1.0;
     output_trackers_[i].total += output_losses[i] * weight;
     output_trackers_[i].count += weight;
+  }
+}
+
+void Compiled::count_again(bool static_rows) {
+  if (static_rows) loss_tracker_.count += last_rows_;
+  for (std::size_t i = 0; i < losses_.size(); ++i) {
+    if (!is_unreduced(losses_[i])) output_trackers_[i].count += 1;
+  }
+  for (const OutputMetric& item : metrics_) {
+    if (auto* mean = dynamic_cast<metrics::MeanMetric*>(item.metric.get())) mean->count_again(static_rows);
   }
 }
 
@@ -349,6 +360,15 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
   }
 }
 
+std::vector<std::string> Compiled::output_loss_names() const {
+  std::vector<std::string> names;
+  // Keras 2 reports that of a model's only loss, too, where it has several outputs.
+  if (losses_.size() > 1 || (model_.keras_version() < 3 && output_names_.size() > 1)) {
+    for (const OutputLoss& item : losses_) names.push_back(output_names_[item.output] + "_loss");
+  }
+  return names;
+}
+
 Results Compiled::results() const {
   Results results{{"loss", loss_tracker_.result()}};
   results.set_flat();
@@ -362,12 +382,10 @@ Results Compiled::results() const {
       results.emplace_back(name, std::move(value));
     }
   };
-  // Keras 2 reports that of a model's only loss, too, where it has several outputs.
-  if (losses_.size() > 1 || (model_.keras_version() < 3 && output_names_.size() > 1)) {
+  {
+    const std::vector<std::string> names = output_loss_names();
     const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < losses_.size(); ++i) {
-      report(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
-    }
+    for (std::size_t i = 0; i < names.size(); ++i) report(names[i], output_trackers_[i].result());
   }
   const std::size_t first_metric = results.size();
   for (const OutputMetric& item : metrics_) {

@@ -71,6 +71,10 @@ class Compiled {
 
   std::vector<metrics::MetricPtr> metrics() const;
   std::size_t num_losses() const { return losses_.size(); }
+  // Counts a step whose batch does not come, as TensorFlow does: what the last one counted without its data.
+  void count_again(bool static_rows);
+  // "a_loss", … where the losses of outputs are reported by themselves. Empty before the first batch.
+  std::vector<std::string> output_loss_names() const;
 
  private:
   struct OutputLoss {
@@ -114,6 +118,7 @@ class Compiled {
   std::vector<OutputLoss> losses_;
   std::vector<OutputMetric> metrics_;
   Tracker loss_tracker_;
+  double last_rows_ = 0;  // that loss_tracker_ counted
   std::vector<Tracker> output_trackers_;
   Json saved_ = nullptr;  // a restored state that the metrics have yet to take
 };

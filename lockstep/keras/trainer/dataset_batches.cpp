@@ -8,6 +8,7 @@
 #include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/data/distributed_dataset.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::keras {
 namespace {
@@ -102,6 +103,13 @@ class DatasetBatches : public BatchSource {
     const data::ElementSpec spec = dataset_.element_spec();
     const data::ElementSpec& x = spec.is_list() && !spec.parts().empty() ? spec[0] : spec;
     return x.is_leaf() ? std::optional(x.leaf().shape) : std::nullopt;
+  }
+
+  bool has_static_rows() const override {
+    const Json draws = random::save_state();  // what functions of datasets draw for an example does not count
+    const auto leaves = dataset_.element_spec().flatten();
+    random::restore_state(draws);
+    return !leaves.empty() && leaves[0].shape.rank() > 0 && leaves[0].shape[0] != kUnknownDim;
   }
 
   void reset() override {

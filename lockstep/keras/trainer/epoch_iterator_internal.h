@@ -48,6 +48,7 @@ class EpochIterator {
   // Whether the length of a pass is not known, and whether the epoch ended by a step whose batch did not come.
   bool may_run_out() const { return !source_.num_batches(); }
   bool ran_out() const { return ran_out_; }
+  bool has_static_rows() const { return source_.has_static_rows(); }
   // The next batch of this execution; empty at its end.
   std::optional<Batch> next_in_execution();
 

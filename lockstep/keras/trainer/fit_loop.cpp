@@ -184,17 +184,32 @@ class CountersWithoutData {
   Tensors before_;
 };
 
+// Whether Keras learns of the end of the data by such a step.
+bool ends_by_a_step(const EpochIterator& batches, const TrainingSession& session) {
+  return batches.may_run_out() && !session.strategy && session.options.steps_per_execution == 1 &&
+         !session.options.run_eagerly;
+}
+
+// The results after that step, which counts its rows in means without their values, where the data declares how many
+// they are: Keras's means are too small then.
+Results results_at_the_end(const EpochIterator& batches, TrainingSession& session, Results last) {
+  session.count_again(batches.has_static_rows());
+  return session.last_step_was_own ? last : session.metric_results();
+}
+
 }  // namespace
 
 // One epoch of training, from the step at which the loop stands.
 Results Trainer::run_epoch(Loop& loop) {
   std::optional<CountersWithoutData> counters;
-  const bool of_unknown_length = loop.batches.may_run_out() && !session_->strategy &&
-                                 session_->options.steps_per_execution == 1 && !session_->options.run_eagerly;
+  const bool of_unknown_length = ends_by_a_step(loop.batches, *session_);
   while (!stop_training) {
     std::optional<Batch> batch = loop.batches.next_execution();
     if (!batch) {
-      if (counters && loop.batches.ran_out()) counters->advance();
+      if (counters && loop.batches.ran_out()) {
+        counters->advance();
+        loop.results = results_at_the_end(loop.batches, *session_, std::move(loop.results));
+      }
       break;
     }
     if (of_unknown_length && !counters) counters.emplace(*session_);
@@ -239,7 +254,11 @@ Results Trainer::run_evaluate(EpochIterator& batches, CallbackList& callbacks) {
   batches.begin_epoch();
   while (!stop_evaluating) {
     std::optional<Batch> batch = batches.next_execution();
-    if (!batch) break;
+    if (!batch) {
+      if (batches.ran_out() && !results.empty() && ends_by_a_step(batches, *session_))
+        results = results_at_the_end(batches, *session_, std::move(results));
+      break;
+    }
     callbacks.each(&Callback::on_test_batch_begin, batches.begin_step(), Logs{});
     do {
       results = test(*batch);

@@ -124,6 +124,9 @@ void Trainer::build_optimizer() {
 std::vector<std::string> Trainer::metrics_names() const {
   std::vector<std::string> names{"loss"};
   if (session_->compiled && !session_->compiled->metrics().empty()) names.push_back("compile_metrics");
+  if (session_->compiled) {
+    for (std::string& name : session_->compiled->output_loss_names()) names.push_back(std::move(name));
+  }
   for (const auto& metric : session_->layer_metrics()) names.push_back(metric->name());
   return names;
 }

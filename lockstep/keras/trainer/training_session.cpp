@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/build_observers_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/metrics/mean_internal.h"
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
@@ -211,6 +212,16 @@ void TrainingSession::reset_metrics() {
   compiled->reset();
   for (const auto& metric : metrics()) metric->reset_state();
   last_step_was_own = false;
+}
+
+void TrainingSession::count_again(bool static_rows) {
+  if (!compiled || model.keras_version() < 3) return;
+  compiled->count_again(static_rows);
+  const std::vector<metrics::MetricPtr> counted = compiled->metrics();
+  for (const auto& metric : metrics()) {
+    if (std::ranges::find(counted, metric) != counted.end()) continue;
+    if (auto* mean = dynamic_cast<metrics::MeanMetric*>(metric.get())) mean->count_again(static_rows);
+  }
 }
 
 Results TrainingSession::get_metrics_result() const {

@@ -55,6 +55,8 @@ struct TrainingSession {
   void make_loss_tracker();
   void reset_metrics();
   Results metric_results() const;
+  // Counts a step at the end of data of unknown length, whose batch does not come.
+  void count_again(bool static_rows);
   // The results of metrics(), by name.
   Results get_metrics_result() const;
   // Whether results of a step contain the metrics of compile() as one entry in Keras.
