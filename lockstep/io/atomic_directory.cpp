@@ -7,6 +7,25 @@
 #include "lockstep/io/atomic_file.h"
 
 namespace lockstep::io {
+namespace {
+
+// After a folder took the place of `old`, which may not survive a loss of power: the old one returns, and the new one
+// is removed once that is durable.
+void put_back(const std::string& old, const std::string& path, FileSystem& files) noexcept {
+  try {
+    std::string replaced = old;
+    if (!files.exchange(old, path)) {
+      replaced = temporary_sibling(path);
+      files.rename(path, replaced);
+      files.rename(old, path);
+    }
+    files.sync_path(parent_directory(path));
+    remove_all(files, replaced);
+  } catch (...) {  // both folders are whole, and the next save removes one
+  }
+}
+
+}  // namespace
 
 AtomicDirectory::AtomicDirectory(std::string path, std::vector<std::string> owned, FileSystem& files)
     : path_(std::move(path)), owned_(std::move(owned)), files_(files) {
@@ -78,7 +97,12 @@ void AtomicDirectory::commit() {
     }
     finished_ = true;
   }
-  files_.sync_path(parent);
+  try {
+    files_.sync_path(parent);
+  } catch (...) {
+    put_back(old, path_, files_);
+    throw;
+  }
   carry_over(old);
   remove_all(files_, old);
 }

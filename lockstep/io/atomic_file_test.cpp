@@ -202,6 +202,10 @@ TEST_F(AtomicDirectoryTest, EveryCallMayFailAndForeignFilesStay) {
       EXPECT_NE(is_new, is_file(files_, at("d/variables/old")));
       EXPECT_TRUE(failed || is_file(files_, at("d/notes.txt")));
       EXPECT_TRUE(failed || files_.list(folder_).size() == 1);
+      if (fault == Fault::kFail && !is_new) {  // nothing has happened
+        EXPECT_TRUE(is_file(files_, at("d/notes.txt"))) << n;
+        EXPECT_EQ(files_.list(folder_).size(), 1u) << n;
+      }
       for (const auto& name : files_.list(folder_)) remove_all(files_, at(name));
       if (!failed) break;
     }

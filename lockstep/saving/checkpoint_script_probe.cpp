@@ -17,6 +17,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/data/dataset.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/lookup_tables.h"
@@ -43,6 +44,7 @@ struct Objects {
   std::map<std::string, optimizers::OptimizerPtr> optimizers;
   std::map<std::string, train::Checkpoint> checkpoints;
   std::map<std::string, lookup::MutableHashTable> tables;
+  std::map<std::string, data::DatasetInputIterator> iterators;
   std::map<std::string, train::Saver> savers;
   std::map<std::string, train::LoadStatus> statuses;
   std::map<std::string, std::unique_ptr<train::CheckpointManager>> managers;
@@ -77,6 +79,7 @@ train::Tracked tracked(const Objects& objects, const Json& tree) {
   if (const auto it = objects.variables.find(name); it != objects.variables.end()) return train::Tracked(it->second);
   if (const auto it = objects.modules.find(name); it != objects.modules.end()) return train::Tracked(it->second);
   if (const auto it = objects.tables.find(name); it != objects.tables.end()) return train::Tracked(it->second);
+  if (const auto it = objects.iterators.find(name); it != objects.iterators.end()) return train::Tracked(it->second);
   if (const auto it = objects.models.find(name); it != objects.models.end()) return train::Tracked(it->second);
   if (const auto it = objects.checkpoints.find(name); it != objects.checkpoints.end()) return it->second;
   return train::Tracked(objects.optimizers.at(name));
@@ -196,6 +199,19 @@ const std::map<std::string, Action>& actions() {
          Json all = Json::array();
          for (const auto& [key, value] : sorted) all.push_back(Json::array({key, value}));
          return all;
+       }},
+      {"iterator",  // shuffled, and with a random operation that has a state
+       [](Objects& objects, const Json& a) -> Json {
+         const auto noisy = [](const Tensor& x) {
+           return ops::cast(x, DType::kFloat32) + ops::random::uniform({}, {.seed = 5});
+         };
+         const auto dataset = data::Dataset::range(a.at("size").get<std::int64_t>()).shuffle(8, 3).map(noisy);
+         objects.iterators.insert_or_assign(a.at("as").text(), dataset.begin());
+         return nullptr;
+       }},
+      {"next",
+       [](Objects& objects, const Json& a) -> Json {
+         return next(objects.iterators.at(a.at("of").text())).leaf().item<float>();
        }},
       {"saver",
        [](Objects& objects, const Json& a) -> Json {
