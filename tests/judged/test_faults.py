@@ -83,7 +83,7 @@ class Faults:
                 assert len(lines) == 1 and len(lines[0]) > 15, where
             now = contents(self.work)
             # The data of a checkpoint may be under their other name: it is compared as a whole.
-            rest = {name for name in set(now) - set(before) - set(after) if ".data-" not in name}
+            rest = {name for name in set(now) - set(before) - set(after) if ".data-" not in name or name.startswith(".")}
             if not permanent and not {"unlink", "unlinkat", "rmdir", "opendir", "readdir"} & set(failed):  # by which a folder is removed
                 assert not rest, f"{rest} left by {where}"
             check({name: data for name, data in now.items() if name not in rest}, before, after, result.code == 0, where)
