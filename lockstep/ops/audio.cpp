@@ -164,7 +164,7 @@ MelBands mel_bands(std::int64_t bins, double rate, std::int64_t count, double lo
   const double width = 0.5 * rate / static_cast<double>(bins - 1);
   MelBands out;
   out.first = static_cast<std::int64_t>(1.5 + low / width);
-  out.last = std::min<std::int64_t>(static_cast<std::int64_t>(high / width), bins - 1);
+  out.last = static_cast<std::int64_t>(high / width);
   int next = 0;
   for (std::int64_t i = 0; i < bins; ++i) {
     const double mel = to_mel(static_cast<double>(i) * width);
@@ -192,6 +192,9 @@ Tensors mfcc(const Call& call) {
   element_count({count, kept}, sizeof(double));
   const std::int64_t rows = spectrum.size(0) * spectrum.size(1);
   element_count({rows, std::max(count, kept)}, sizeof(double));
+  // A spectrum that ends below the upper limit has no bands.
+  if (high / (0.5 * static_cast<double>(rate) / static_cast<double>(bins - 1)) >= static_cast<double>(bins))
+    return one(at::zeros({spectrum.size(0), spectrum.size(1), kept}, at::kFloat));
   const MelBands bands = mel_bands(bins, static_cast<double>(rate), count, low, high);
   at::Tensor energy = at::zeros({rows, count}, at::kDouble);
   for (std::int64_t row = 0; row < rows; ++row) {

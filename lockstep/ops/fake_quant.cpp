@@ -138,7 +138,9 @@ struct LevelRule {
 at::Tensor rounded_levels(const LevelRule& rule, const at::Tensor& x, const at::Tensor& low, const at::Tensor& high) {
   const double least = rule.is_signed ? -std::ldexp(1.0, static_cast<int>(rule.bits - 1)) + (rule.narrow ? 1 : 0) : 0;
   const double most = std::ldexp(1.0, static_cast<int>(rule.is_signed ? rule.bits - 1 : rule.bits)) - 1;
-  const at::Tensor far = at::full({}, std::numeric_limits<float>::max(), x.options());
+  const bool wide = x.scalar_type() == at::kDouble;
+  const at::Tensor far =
+      at::full({}, wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max(), x.options());
   const at::Tensor of_low = at::where(low * least > 0, least / low, far),
                    of_high = at::where(high * most > 0, most / high, far);
   const at::Tensor by_low = of_low < of_high, scale = at::where(by_low, of_low, of_high);
@@ -158,8 +160,8 @@ LevelRule level_rule(const Call& call) {
   if (const auto* axis = call.find_attr<std::int64_t>("axis")) rule.axis = *axis;
   if (const auto* mode = call.find_attr<std::string>("round_mode")) rule.half_up = *mode == "HALF_UP";
   const std::int64_t most = rule.is_signed ? 62 : 63;
-  if (rule.bits <= (rule.is_signed ? 1 : 0) || rule.bits > most)
-    throw_invalid_argument(fmt::format("invalid num_bits: found {}, expected at most {}", rule.bits, most));
+  if (rule.bits < 1 || rule.bits > most)
+    throw_invalid_argument(fmt::format("invalid num_bits: found {}, expected 1 to {}", rule.bits, most));
   return rule;
 }
 

@@ -8,6 +8,7 @@
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/given_gradients_internal.h"
+#include "lockstep/ops/precision_internal.h"
 #include "lockstep/ops/rows_internal.h"
 #include "lockstep/ops/self_adjoint_internal.h"
 #include "lockstep/ops/singular_vectors_internal.h"
@@ -166,6 +167,7 @@ Tensors self_adjoint_eig(const Call& call) {
 }
 
 Tensors eig(const Call& call) {
+  require_one_precision(call.input(0).dtype(), call.attr<DType>("Tout"));
   const at::Tensor x = finite(square_matrix(call, 0));
   const at::ScalarType type = to_scalar_type(call.attr<DType>("Tout"));
   const bool sorted = at::isComplexType(x.scalar_type());  // those of complex matrices come by their magnitude
@@ -473,6 +475,7 @@ Ints transform_lengths(const Call& call, int count) {
 }
 
 Tensors real_transform(const Call& call, int count) {
+  require_one_precision(call.input(0).dtype(), call.attr<DType>("Tcomplex"));
   const at::Tensor& x = in(call, 0);
   const Ints lengths = transform_lengths(call, count);
   for (int i = 0; i < count; ++i) {
@@ -492,6 +495,7 @@ Tensors real_transform(const Call& call, int count) {
 }
 
 Tensors inverse_real_transform(const Call& call, int count) {
+  require_one_precision(call.input(0).dtype(), call.attr<DType>("Treal"));
   const at::Tensor& x = in(call, 0);
   const Ints lengths = transform_lengths(call, count);
   for (int i = 0; i < count; ++i) {

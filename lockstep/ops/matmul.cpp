@@ -46,6 +46,8 @@ Shapes batch_matmul_shape(const Call& call) {
   const Shape &a = call.input(0).shape(), &b = call.input(1).shape();
   if (!a.known_rank() || !b.known_rank()) return {Shape::unknown_rank()};
   if (a.rank() < 2 || b.rank() < 2) throw_invalid_argument("both inputs must have at least two axes");
+  if (call.name() == "BatchMatMul" && a.rank() != b.rank())  // the others broadcast
+    throw_invalid_argument(fmt::format("the inputs have {} and {} axes", a.rank(), b.rank()));
   const bool ta = call.attr<bool>("adj_x"), tb = call.attr<bool>("adj_y");
   const std::int64_t left = a[ta ? -2 : -1], right = b[tb ? -1 : -2];
   if (left != right && left != kUnknownDim && right != kUnknownDim) {

@@ -159,6 +159,8 @@ std::int64_t count_sorted(const at::Tensor& ids) {
 
 Tensors sorted_segment(const Call& call, const std::string& kind) {
   const at::Tensor &data = in(call, 0), ids = in(call, 1).to(at::kLong);
+  if (ids.numel() != data.size(0))
+    throw_invalid_argument(fmt::format("{} segment ids of {} rows", ids.numel(), data.size(0)));
   const std::int64_t num = count_sorted(ids);
   if (kind == "mean" && at::isIntegralType(data.scalar_type(), false)) {  // LibTorch's mean rounds down
     const at::Tensor counts = at::clamp_min(segments(at::ones_like(ids), ids, num, "sum", false), 1);

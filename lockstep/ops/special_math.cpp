@@ -11,6 +11,7 @@
 #include "lockstep/ops/gradients_internal.h"
 #include "lockstep/ops/incomplete_gamma_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/precision_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -169,12 +170,15 @@ Tensors population_count(const Call& call) {
 }
 
 void register_complex(Table& table) {
-  table.add("Complex", broadcast_rule, [](const Call& call) {
-    return one(at::complex(in(call, 0), in(call, 1)).to(to_scalar_type(call.attr<DType>("Tout"))));
+  const auto check = [](const Call& call) { require_one_precision(call.input(0).dtype(), call.attr<DType>("Tout")); };
+  table.add("Complex", broadcast_rule, [check](const Call& call) {
+    check(call);
+    return one(at::complex(in(call, 0), in(call, 1)));
   });
   const auto part = [&](const char* name, const Elementwise& f) {
-    table.add(name, same_shape, [f](const Call& call) {
-      return one(f(in(call, 0)).to(to_scalar_type(call.attr<DType>("Tout"))).contiguous());
+    table.add(name, same_shape, [f, check](const Call& call) {
+      check(call);
+      return one(f(in(call, 0)).contiguous());
     });
   };
   part("Real", [](const at::Tensor& x) { return at::real(x); });

@@ -437,6 +437,10 @@ def simulated_quantization():
                         out[f"axis_{key}"] = R.QuantizeAndDequantizeV2(input=tf.stack([source, source / 2], 1), input_min=[low, low],
                                                                        input_max=[high, high], axis=1, **rule)
                     out[f"v4_{key}"] = R.QuantizeAndDequantizeV4(input=source, input_min=low, input_max=high, **rule)
+    for narrow in (False, True):
+        out[f"v4_one_bit_{narrow}"] = R.QuantizeAndDequantizeV4(input=x, input_min=-1.0, input_max=2.0, num_bits=1, narrow_range=narrow)
+    out["negative_doubles"] = R.QuantizeAndDequantizeV2(input=tf.constant([-3., -1.], tf.float64), input_min=tf.constant(0., tf.float64),
+                                                        input_max=tf.constant(0., tf.float64), signed_input=False)
     out.update(parts("v4_grad", R.QuantizeAndDequantizeV4Grad(gradients=x, input=x, input_min=-1.0, input_max=2.0)))
     return out
 

@@ -159,6 +159,7 @@ def sound():
     for window, step, squared in ((20, 10, False), (64, 64, True), (7, 3, False)):
         out[f"spectrogram_{window}"] = R.AudioSpectrogram(input=samples, window_size=window, stride=step, magnitude_squared=squared)
     out["cepstrum"] = R.Mfcc(spectrogram=R.AudioSpectrogram(input=samples, window_size=50, stride=25), sample_rate=8000, dct_coefficient_count=6)
+    out["low_rate"] = R.Mfcc(spectrogram=tf.abs(floats(1, 2, 9)), sample_rate=6000, dct_coefficient_count=5)
     out["bands"] = R.Mfcc(spectrogram=tf.abs(floats(1, 2, 65)), sample_rate=8000, upper_frequency_limit=3000., lower_frequency_limit=100., filterbank_channel_count=17)
     out["file"] = R.EncodeWav(audio=samples[:5], sample_rate=16000)
     for channels in (-1, 1, 3):

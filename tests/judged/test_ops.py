@@ -203,6 +203,12 @@ MALFORMED = {
     "sparse extent of -1": ("SerializeManySparse", {"sparse_indices": np.zeros((0, 2), "int64"), "sparse_values": ones(0), "sparse_shape": np.int64([1, -1])}, {}),
     "paddings in a column": ("Pad", {"input": ones(2), "paddings": np.int32([[1], [2]])}, {}),
     "zero on a diagonal of bands": ("BandedTriangularSolve", {"matrix": np.float32([[1, 0, 3], [1, 2, 2]]), "rhs": ones(3, 1)}, {}),
+    "wide numbers of narrow ones": ("ComplexAbs", {"x": np.complex64([1 + 2j])}, {"Tout": tf.float64}),
+    "narrow frequencies of wide numbers": ("RFFT", {"input": np.float64([1, 2]), "fft_length": np.int32([2])}, {"Tcomplex": tf.complex64}),
+    "narrow eigenvalues of wide numbers": ("Eig", {"input": np.eye(2)}, {"Tout": tf.complex64}),
+    "number of the best as a vector": ("InTopKV2", {"predictions": ones(1, 4), "targets": np.int32([1]), "k": np.int32([2])}, {}),
+    "products of other ranks": ("BatchMatMul", {"x": ones(1, 2, 2), "y": ones(2, 2)}, {}),
+    "segments of rows without columns": ("SegmentMax", {"data": ones(3, 0), "segment_ids": np.int32([3, 4])}, {}),
     "two ellipses": ("StridedSlice", {"input": ones(2), "begin": np.int32([0]), "end": np.int32([1]), "strides": np.int32([1])}, {"ellipsis_mask": 3}),
 }
 
