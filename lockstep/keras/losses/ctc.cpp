@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/dense_ctc_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::losses {
@@ -37,6 +38,13 @@ Tensor ctc_of_lengths(const Tensor& labels, const Tensor& y_pred, const Tensor& 
   const std::int64_t classes = y_pred.dim(2), place = blank < 0 ? blank + classes : blank;
   if (place < 0 || (classes != kUnknownDim && place >= classes))
     throw_invalid_argument(fmt::format("CTC: the class without a label is {} of {}", blank, classes));
+  const DType dtype = y_pred.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const auto symbolic = [](const Tensor& x) { return x.is_symbolic(); };
+  if (!symbolic(y_pred) && !symbolic(labels) && !symbolic(label_lengths) && !symbolic(steps)) {
+    const Tensor logits = ops::cast(ops::transpose(y_pred, {1, 0, 2}), DType::kFloat32);
+    return ops::cast(ops::dense_ctc_loss(logits, labels, label_lengths, steps, place), dtype);
+  }
+  // A graph has TensorFlow's operation, which rejects labels that do not fit.
   const Tensor places =
       ops::range(Tensor::scalar(std::int32_t{0}), ops::dim_of(labels, 1), Tensor::scalar(std::int32_t{1}));
   const Tensor indices = ops::where(ops::less(ops::expand_dims(places, 0), ops::expand_dims(label_lengths, 1)));
@@ -55,7 +63,7 @@ Tensor ctc_of_lengths(const Tensor& labels, const Tensor& y_pred, const Tensor& 
                 {{"preprocess_collapse_repeated", false},
                  {"ctc_merge_repeated", true},
                  {"ignore_longer_outputs_than_inputs", false}});
-  return ops::cast(results[0], y_pred.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
+  return ops::cast(results[0], dtype);
 }
 
 LossPtr CTC(LossOptions options) { return std::make_shared<CtcLoss>(options); }

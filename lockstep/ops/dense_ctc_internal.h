@@ -1,0 +1,17 @@
+// The loss of connectionist temporal classification as tf.nn.ctc_loss computes it for dense labels, with the algorithm
+// of which keras.losses.CTC and keras.ops.ctc_loss are made.
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::ops {
+
+// Of logits float32 [time, batch, classes], labels int32 [batch, labels] and the lengths of both, int32 [batch]; one
+// value for each row of the batch. No label is rejected: that of the blank has its probability, one that is no class
+// the probability 1. Labels that do not fit into the steps cost as much as log(1e-307) more than those that do.
+Tensor dense_ctc_loss(const Tensor& logits, const Tensor& labels, const Tensor& label_lengths,
+                      const Tensor& logit_lengths, std::int64_t blank);
+
+}  // namespace lockstep::ops
