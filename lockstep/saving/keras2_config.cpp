@@ -255,7 +255,7 @@ Json functional(const Json& config, const Place& place) {
   std::vector<Json> converted(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (is_operation(entries[i])) continue;
-    const Place at{place.masks, place.path, text_of(entries[i], "name")};
+    const Place at{place.masks, place.path, text_of(entries[i], "name"), place.keeps_training};
     converted[i] = with_calls(object_of(entries[i], at), entries[i].at("inbound_nodes"), at);
   }
   // Operations that compute automatic masks are not used any more.

@@ -211,6 +211,23 @@ def test_the_dialect_of_a_file_can_be_chosen(tmp_path):
     assert ".h5" in tool.refused("convert", tmp_path / "m.h5", tmp_path / "o.keras", "--dialect", "keras2", code=2)
 
 
+def test_calls_keep_their_argument_training(tmp_path):
+    """Keras 2 obeys it in training and in inference."""
+    x, core = tf_keras.Input(VECTOR), tf_keras.Input(VECTOR)
+    inner = tf_keras.Model(core, L.BatchNormalization()(core, training=True))
+    outputs = [L.BatchNormalization()(x, training=False), inner(x), L.BatchNormalization()(L.Dropout(0.5)(x, training=False), training=True)]
+    tf_keras.Model(x, outputs).save(tmp_path / "m.h5")
+    values = tool.generator("argument training").normal(0, 1, (6, *VECTOR)).astype("float32")
+
+    def both(name):
+        return lambda: [np.asarray(y) for training in (False, True) for y in tf_keras.models.load_model(tmp_path / name, compile=False)(values, training=training)]
+
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "again.h5")
+    found, wanted = (stored.original(both(name), files=[tmp_path / name]) for name in ("again.h5", "m.h5"))
+    for ours, theirs in zip(found, wanted, strict=True):
+        tool.assert_close(ours, theirs, 1e-6)
+
+
 def attending(module, **kwargs):
     x = module.Input((4,))
     y = module.layers.Embedding(5, 3, mask_zero=True)(x)
