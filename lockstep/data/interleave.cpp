@@ -19,7 +19,7 @@ class InterleaveIterator : public NodeIterator {
     while (!ended_ || open_ > 0) {
       Slot& slot = slots_[current_];
       if (slot.iterator) {
-        if (slot.iterator->next(out)) {
+        if (next_of(slot, out)) {
           if (++block_ == block_length_) next_slot();
           return true;
         }
@@ -31,7 +31,7 @@ class InterleaveIterator : public NodeIterator {
         ended_ = !input_->next(item);
         if (!ended_) {
           open(slot, item, consumed_++);
-          slot.iterator = slot.dataset.node()->make_iterator();
+          slot.iterator = iterator_of(slot.dataset);
         }
       } else {
         next_slot();
@@ -79,7 +79,7 @@ class InterleaveIterator : public NodeIterator {
       Slot& slot = slots_[slot_at(from, "slot")];
       if (slot.iterator) throw_invalid_argument("invalid state of a dataset's interleave: one slot twice");
       open(slot, items[i], saved[i].first);
-      slot.iterator = slot.dataset.node()->make_iterator();
+      slot.iterator = iterator_of(slot.dataset);
       slot.iterator->restore(state_at(from, "iterator"));
       restore_nodes(*slot.dataset.node(), state_at(from, "nodes"));
     }
@@ -100,6 +100,15 @@ class InterleaveIterator : public NodeIterator {
           fmt::format("invalid state of a dataset's interleave: found slot {} of {}", number, slots_.size()));
     }
     return number;
+  }
+  // Datasets of slots live shorter than the passes of a repeat.
+  static std::unique_ptr<NodeIterator> iterator_of(const Dataset& dataset) {
+    const FunctionsOfPasses::Scope none(nullptr);
+    return dataset.node()->make_iterator();
+  }
+  static bool next_of(Slot& slot, Item& out) {
+    const FunctionsOfPasses::Scope none(nullptr);
+    return slot.iterator->next(out);
   }
   void open(Slot& slot, const Item& item, std::int64_t element) {
     slot.dataset = fn_(item.element());

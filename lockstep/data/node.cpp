@@ -1,5 +1,7 @@
 #include "lockstep/data/node_internal.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -48,6 +50,28 @@ std::int64_t NodeIterator::advance(std::int64_t n) {
 
 NodePtr DatasetNode::with_inputs(std::vector<NodePtr>) const {
   throw_internal(fmt::format("the dataset {} has no inputs", name_));
+}
+
+namespace {
+thread_local FunctionsOfPasses* t_functions = nullptr;
+}  // namespace
+
+FunctionsOfPasses::Scope::Scope(FunctionsOfPasses* functions) : before_(std::exchange(t_functions, functions)) {}
+FunctionsOfPasses::Scope::~Scope() { t_functions = before_; }
+
+std::shared_ptr<FunctionsOfPasses> FunctionsOfPasses::of_repeat() {
+  if (t_functions) return t_functions->self_.lock();
+  auto functions = std::make_shared<FunctionsOfPasses>();
+  functions->self_ = functions;
+  return functions;
+}
+
+std::shared_ptr<ops::FunctionDraws> FunctionsOfPasses::draws_of(const void* function) {
+  if (!t_functions) return std::make_shared<ops::FunctionDraws>();
+  const std::lock_guard lock(t_functions->mutex_);
+  std::shared_ptr<ops::FunctionDraws>& draws = t_functions->draws_[function];
+  if (!draws) draws = std::make_shared<ops::FunctionDraws>();
+  return draws;
 }
 
 Json save_nodes(const DatasetNode& root) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -107,36 +109,64 @@ ElementSpec spec_of(const Element& element);
 // Shapes with the dimensions unknown in which a and b differ.
 ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b);
 
-// The function of an iterator: its random operations have states of their own, which begin anew with each iterator.
+// The states of the random operations of functions below a repeat: its passes continue each other's, as the functions
+// of an iterator of TensorFlow belong to the iterator of the whole dataset.
+class FunctionsOfPasses {
+ public:
+  // While it lives, iterators that are made on this thread belong to a pass; to none, where `functions` is null.
+  class Scope {
+   public:
+    explicit Scope(FunctionsOfPasses* functions);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    FunctionsOfPasses* const before_;
+  };
+  // Those of the repeat above this one, or new ones.
+  static std::shared_ptr<FunctionsOfPasses> of_repeat();
+  // The states of a node's function: new ones outside of repeats.
+  static std::shared_ptr<ops::FunctionDraws> draws_of(const void* function);
+
+ private:
+  std::weak_ptr<FunctionsOfPasses> self_;
+  std::mutex mutex_;
+  std::map<const void*, std::shared_ptr<ops::FunctionDraws>> draws_;
+};
+
+// The function of an iterator, a member of its node: its random operations have states of their own, which begin anew
+// with each iterator that is not of a further pass of a repeat.
 template <typename Function>
 class IteratorFunction {
  public:
-  explicit IteratorFunction(Function fn) : fn_(std::move(fn)) {}
+  explicit IteratorFunction(const Function& fn) : fn_(fn), draws_(FunctionsOfPasses::draws_of(&fn)) {}
   template <typename... Arguments>
   auto operator()(const Arguments&... arguments) {
-    const ops::FunctionDraws::Call call(draws_, ops::FunctionDraws::Nesting::kApart);
+    const ops::FunctionDraws::Call call(*draws_, ops::FunctionDraws::Nesting::kApart);
     auto result = fn_(arguments...);
     called_ = true;
     return result;
   }
   // Whether a call that is left out could change what later ones return.
-  bool may_draw() const { return !called_ || !draws_.empty(); }
-  void reset() { draws_.restore(Json::array()); }
+  bool may_draw() const { return !called_ || !draws_->empty(); }
+  void reset() { draws_->restore(Json::array()); }
   Json save(Json state) const {
-    if (!draws_.empty()) state["draws"] = draws_.save();
+    if (!draws_->empty()) state["draws"] = draws_->save();
     return state;
   }
-  void restore(const Json& state) { draws_.restore(state.value("draws", Json::array())); }
+  void restore(const Json& state) { draws_->restore(state.value("draws", Json::array())); }
   // Of an element that is not an iterator's.
   template <typename... Arguments>
   static auto sample(const Function& fn, const Arguments&... arguments) {
+    const FunctionsOfPasses::Scope none(nullptr);
     IteratorFunction once(fn);
     return once(arguments...);
   }
 
  private:
   Function fn_;
-  ops::FunctionDraws draws_;
+  std::shared_ptr<ops::FunctionDraws> draws_;
   bool called_ = false;
 };
 

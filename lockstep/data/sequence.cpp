@@ -15,9 +15,10 @@ using IteratorPtr = std::unique_ptr<NodeIterator>;
 class RepeatIterator : public NodeIterator {
  public:
   RepeatIterator(NodePtr input, std::int64_t count)
-      : node_(std::move(input)), count_(count), input_(node_->make_iterator()) {}
+      : node_(std::move(input)), count_(count), functions_(FunctionsOfPasses::of_repeat()), input_(begin_pass()) {}
 
   bool next(Item& out) override {
+    const FunctionsOfPasses::Scope scope(functions_.get());
     while (input_) {
       if (input_->next(out)) {
         given_in_epoch_ = true;
@@ -28,6 +29,7 @@ class RepeatIterator : public NodeIterator {
     return false;
   }
   std::int64_t advance(std::int64_t n) override {
+    const FunctionsOfPasses::Scope scope(functions_.get());
     std::int64_t moved = 0;
     while (input_ && moved < n) {
       const std::int64_t of_epoch = input_->advance(n - moved);
@@ -50,7 +52,8 @@ class RepeatIterator : public NodeIterator {
     const Json& input = state_at(state, "input");
     input_ = nullptr;
     if (!input.is_null()) {
-      input_ = node_->make_iterator();
+      const FunctionsOfPasses::Scope scope(functions_.get());
+      input_ = begin_pass();
       input_->restore(input);
     }
     restore_nodes(*node_, state_at(state, "nodes"));
@@ -61,11 +64,19 @@ class RepeatIterator : public NodeIterator {
   void begin_epoch() {
     ++epoch_;
     const bool more = count_ < 0 ? given_in_epoch_ : epoch_ < count_;
-    input_ = more ? node_->make_iterator() : nullptr;
+    input_ = more ? begin_pass() : nullptr;
+    // TensorFlow makes an iterator more than there are passes, for which shuffles below take seeds; but not where it
+    // merges the repeat with a shuffle.
+    if (count_ >= 0 && epoch_ == count_ && node_->name() != "shuffle") node_->make_iterator();
     given_in_epoch_ = false;
+  }
+  IteratorPtr begin_pass() {
+    const FunctionsOfPasses::Scope scope(functions_.get());
+    return node_->make_iterator();
   }
   NodePtr node_;
   std::int64_t count_;
+  std::shared_ptr<FunctionsOfPasses> functions_;
   IteratorPtr input_;  // null at the end
   std::int64_t epoch_ = 0;
   bool given_in_epoch_ = false;

@@ -82,7 +82,7 @@ Structure dict_of(const std::map<std::string, Tensor>& results) {
 class LoadedLayer : public Layer {
  public:
   LoadedLayer(LoadedModel loaded, const KerasLayerOptions& options)
-      : Layer("KerasLayer", {.name = options.name, .trainable = options.trainable}),
+      : Layer("KerasLayer", {.name = options.name}),
         loaded_(std::move(loaded)),
         signature_(options.signature),
         output_key_(options.output_key),
@@ -146,7 +146,7 @@ class LoadedLayer : public Layer {
 class EndpointLayer : public Layer {
  public:
   EndpointLayer(const std::string& filepath, layers::TFSMLayerOptions options)
-      : Layer("TFSMLayer", {.name = options.name, .trainable = options.trainable}),
+      : Layer("TFSMLayer", {.name = options.name}),
         loaded_(load(filepath)),
         options_(std::move(options)) {
     require(options_.call_endpoint);

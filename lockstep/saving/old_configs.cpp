@@ -152,9 +152,10 @@ int old_major(std::string_view keras_version) {
 }
 
 // In Keras 2 nothing within a frozen layer is trained, whatever the configs of its parts say.
-void freeze_parts(keras::Layer& layer) {
-  if (!layer.trainable()) return layer.set_trainable(false);
-  for (const keras::LayerPtr& part : layer.sublayers()) freeze_parts(*part);
+void freeze_parts(keras::Layer& layer, bool frozen = false) {
+  frozen = frozen || !layer.trainable();
+  if (frozen) layer.set_trainable(false);
+  for (const keras::LayerPtr& part : layer.sublayers()) freeze_parts(*part, frozen);
 }
 
 Json upgraded_config(Json config, std::string_view keras_version) {

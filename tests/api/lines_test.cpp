@@ -281,7 +281,7 @@ TEST(Lines, CompileTakesFunctionsNamesAndObjects) {
   model.compile({.loss = "mse", .metrics = {"mae", ls::metrics::MeanSquaredError(), tripled_error}});
   const auto results = model.evaluate(x, y, {.verbose = 0});
   EXPECT_FLOAT_EQ(results.at("mae"), 2);
-  EXPECT_FLOAT_EQ(results.at("<lambda>"), 6);
+  EXPECT_FLOAT_EQ(results.at("lambda"), 6);
 }
 
 class Recorder : public ls::callbacks::Callback {

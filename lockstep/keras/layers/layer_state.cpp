@@ -126,6 +126,9 @@ void WeightLimit::take(std::int64_t bytes, const std::string& what) {
 // ---- variables -----------------------------------------------------------------------------------------
 
 void Layer::set_trainable(bool trainable) {
+  // As in Keras 3 on TensorFlow, an assignment of the value that it has does nothing: layers inside that were frozen by
+  // themselves stay so.
+  if (trainable_ == trainable) return;
   trainable_ = trainable;
   for (const Weight& weight : own_weights_) {
     if (weight.trainable) weight.variable->set_trainable(trainable);

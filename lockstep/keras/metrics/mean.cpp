@@ -186,7 +186,7 @@ class RegisteredFunctionMetric : public MeanOf {
 MetricPtr Metric::of_function(MetricFunction function) {
   if (const std::string name = keras::function_name(function); !name.empty())
     return std::make_shared<RegisteredFunctionMetric>(name, std::move(function));
-  return MeanMetricWrapper(std::move(function), {.name = "<lambda>"});
+  return MeanMetricWrapper(std::move(function), {.name = "lambda"});
 }
 MetricPtr MeanMetricWrapper(MetricFunction function, MetricOptions o) {
   Json extra = Json::object();

@@ -150,7 +150,9 @@ Structure apply_class_weight(const Structure& y, const Structure& sample_weight,
   }
   Tensor labels = targets[0];
   if (labels.rank() > 1 && labels.dim(-1) > 1) labels = ops::argmax(labels, -1);
-  labels = ops::cast(ops::reshape(labels, ops::Ints{labels.dim(0)}), DType::kInt64);
+  labels = ops::reshape(labels, ops::Ints{labels.dim(0)});
+  if (is_floating(labels.dtype())) labels = ops::round(labels);  // half to even, as Keras
+  labels = ops::cast(labels, DType::kInt64);
   std::vector<float> weights;
   for (const std::int64_t label : labels.to_vector<std::int64_t>()) {
     const auto weight = class_weight.find(label);

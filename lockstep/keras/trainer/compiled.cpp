@@ -360,6 +360,31 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
   }
 }
 
+// Keras's list has a value for the name of each metric. Where a weighted metric has the name of another one, which then
+// is the value of both, its own follows.
+Results Compiled::with_repeated_names(Results results) const {
+  std::vector<std::string> names;
+  for (const OutputMetric& item : metrics_) names.push_back(item.metric->name());
+  const auto repeated = [&](const std::string& name) { return std::ranges::count(names, name) > 1; };
+  if (std::ranges::none_of(names, repeated)) return results;
+  Results ordered;
+  const auto take = [&](const std::string& name) {
+    const auto found = std::ranges::find(results, name, [](const auto& item) { return item.first; });
+    if (found != results.end()) ordered.push_back(*found);
+  };
+  take("loss");
+  for (const std::string& name : names) take(name);
+  for (const std::string& name : output_loss_names()) take(name);
+  std::vector<std::pair<std::string, LogValue>> rest;
+  for (const auto& item : results) {
+    const auto same = [&](const auto& taken) { return taken.first == item.first; };
+    if (std::ranges::none_of(ordered, same)) rest.push_back(item);
+  }
+  std::ranges::sort(rest, {}, [](const auto& item) { return item.first; });
+  ordered.insert(ordered.end(), rest.begin(), rest.end());
+  return ordered;
+}
+
 std::vector<std::string> Compiled::output_loss_names() const {
   std::vector<std::string> names;
   // Keras 2 reports that of a model's only loss, too, where it has several outputs.

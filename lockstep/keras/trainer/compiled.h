@@ -73,6 +73,7 @@ class Compiled {
   std::size_t num_losses() const { return losses_.size(); }
   // Counts a step whose batch does not come, as TensorFlow does: what the last one counted without its data.
   void count_again(bool static_rows);
+  Results with_repeated_names(Results results) const;
   // "a_loss", … where the losses of outputs are reported by themselves. Empty before the first batch.
   std::vector<std::string> output_loss_names() const;
 

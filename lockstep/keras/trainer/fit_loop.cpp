@@ -77,6 +77,9 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
   const auto use = session_->use(true);
   const int verbose = resolve_verbose(options.verbose, session_->strategy);
   history_ = std::make_shared<History>();
+  for (const CallbackPtr& callback : options.callbacks) {
+    if (const auto own = std::dynamic_pointer_cast<History>(callback)) history_ = own;  // as Keras returns it
+  }
   EpochIterator batches = iterate(source, options.steps_per_epoch);
   stop_training = session_->preempted = false;
   if (const auto served = steps_->serve_fit(batches, [this](const Batch& batch) { return train(batch); })) {

@@ -265,7 +265,7 @@ Results TrainingSession::loop_results(Results last) const {
 }
 
 Results TrainingSession::in_order(Results results) const {
-  if (!last_step_was_own) return results;
+  if (!last_step_was_own) return compiled ? compiled->with_repeated_names(std::move(results)) : results;
   std::vector<std::string> names;
   for (const auto& metric : metrics()) names.push_back(metric->name());
   const auto place = [&](const std::string& name) {

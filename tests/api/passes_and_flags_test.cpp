@@ -1,0 +1,93 @@
+// Passes of repeated datasets, the flag trainable, histories, class weights: values of TensorFlow 2.21 and Keras 3.15.
+#include <gtest/gtest.h>
+
+#include "lockstep/random/seeds.h"
+#include "tests/api/results.h"
+
+namespace ls = lockstep;
+namespace keras = lockstep::keras;
+namespace layers = lockstep::layers;
+namespace tf = lockstep::tf;
+using ls::Tensor;
+using ls::data::Dataset;
+
+namespace passes_and_flags {
+
+Numbers elements(const Dataset& data) {
+  Numbers out;
+  for (const Tensor& x : data) {
+    for (const double value : numbers(x)) out.push_back(value);
+  }
+  return out;
+}
+
+TEST(RepeatedDatasets, AShuffleBelowTakesSeedsForOneMorePass) {
+  const Dataset data = Dataset::range(8).shuffle(8, {.seed = 3}).batch(4).repeat(2);
+  elements(data);
+  EXPECT_EQ(elements(data), (Numbers{0, 1, 4, 6, 3, 7, 5, 2, 5, 7, 2, 3, 4, 1, 0, 6}));
+}
+
+// Seeds that a test sets are not those of later tests.
+class RandomRepeats : public testing::Test {
+ protected:
+  ~RandomRepeats() override { ls::random::restore_state(before_); }
+
+ private:
+  ls::Json before_ = ls::random::save_state();
+};
+
+TEST_F(RandomRepeats, RandomOperationsOfFunctionsContinue) {
+  tf::random::set_seed(7);
+  const auto add = [](const Tensor& v) { return v + tf::random::uniform({}, 0, 100, ls::int64, 3); };
+  const Numbers two = {61, 49, 73, 100, 100, 54, 88, 55, 17, 75, 41, 61, 35, 56, 97, 101};
+  EXPECT_EQ(elements(Dataset::range(8).map(add).repeat(2)), two);
+  EXPECT_EQ(elements(Dataset::range(8).map(add).repeat().take(16)), two);
+  EXPECT_EQ(elements(Dataset::range(8).map(add).batch(4).repeat(2)), two);
+  const Dataset saved = Dataset::range(8).map(add).repeat(2);
+  auto iterator = saved.make_iterator();
+  for (int i = 0; i < 10; ++i) iterator.next();
+  const ls::Json state = iterator.save_state();
+  auto later = saved.make_iterator();
+  later.restore_state(state);
+  EXPECT_EQ(numbers(Tensor(*later.next())), (Numbers{41}));
+}
+
+TEST(Trainable, AValueThatALayerHasChangesNothingInside) {
+  keras::Sequential base({keras::Input({2}), layers::Dense(2), layers::Dense(2)});
+  keras::Sequential model({keras::Input({2}), base, layers::Dense(1)});
+  base.set_trainable(false);
+  model.set_trainable(true);
+  EXPECT_EQ(model.trainable_weights().size(), 2U);
+  model.set_trainable(false);
+  model.set_trainable(true);
+  EXPECT_EQ(model.trainable_weights().size(), 6U);
+}
+
+TEST(Histories, FitReturnsTheOneAmongTheCallbacks) {
+  keras::Sequential model({keras::Input({2}), layers::Dense(1)});
+  model.compile("sgd", "mse");
+  const auto own = std::make_shared<keras::History>();
+  const auto history = model.fit(waves({4, 2}, .3), waves({4, 1}, .7), {.epochs = 2, .verbose = 0, .callbacks = {own}});
+  EXPECT_EQ(history.epoch.size(), 2U);
+  EXPECT_EQ(history.history["loss"], own->history["loss"]);
+}
+
+TEST(ClassWeights, LabelsAreRoundedToClasses) {
+  keras::Sequential model({keras::Input({1}), layers::Dense(1, {.kernel_initializer = "zeros"})});
+  model.compile(keras::optimizers::SGD(0.0), "mse");
+  const Tensor x = {{1.}, {1.}, {1.}, {1.}}, y = {{.4}, {.6}, {1.5}, {2.5}};
+  const auto history = model.fit(x, y, {.verbose = 0, .class_weight = {{0, 1.0}, {1, 10.0}, {2, 1000.0}}});
+  EXPECT_NEAR(history.history["loss"][0], (.16 + 3.6 + 2250 + 6250) / 4, 1e-3);
+}
+
+TEST(Results, AWeightedMetricWithTheNameOfAnotherFollows) {
+  keras::Sequential model({keras::Input({2}), layers::Dense(1)});
+  model.compile("sgd", "mse", {.metrics = {"mae"}, .weighted_metrics = {"mae"}});
+  const auto results =
+      model.evaluate(waves({4, 2}, .3), waves({4, 1}, .7), {.verbose = 0, .sample_weight = Tensor{1., 2., 3., 4.}});
+  ASSERT_EQ(results.size(), 4U);
+  EXPECT_EQ(double(results[1]), double(results[2]));
+  EXPECT_EQ(double(results[3]), double(results["weighted_mae"]));
+}
+
+}  // namespace passes_and_flags
