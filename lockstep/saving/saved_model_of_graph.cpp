@@ -1,5 +1,10 @@
 // A SavedModel from a graph in a file: a frozen GraphDef, or a MetaGraphDef with its checkpoint.
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -112,6 +117,40 @@ class GraphExport {
   std::vector<char> needed_;  // by the signature, by node
 };
 
+// Leaves out functions that no node reaches: freezing a graph leaves some whose own functions it has removed, and
+// TensorFlow loads no library with them.
+void prune_library(tensorflow::GraphDef& graph) {
+  std::map<std::string, const tensorflow::FunctionDef*> known;
+  for (const auto& function : graph.library().function()) known.emplace(function.signature().name(), &function);
+  std::set<std::string> reached;
+  std::vector<std::string> open;
+  const auto reach = [&](const std::string& name) {
+    if (known.contains(name) && reached.insert(name).second) open.push_back(name);
+  };
+  const auto look = [&](const tensorflow::NodeDef& node) {
+    reach(node.op());
+    for (const auto& [key, value] : node.attr()) {
+      if (value.has_func()) reach(value.func().name());
+      for (const auto& each : value.list().func()) reach(each.name());
+    }
+  };
+  for (const auto& node : graph.node()) look(node);
+  while (!open.empty()) {
+    const std::string name = std::move(open.back());
+    open.pop_back();
+    for (const auto& node : known.at(name)->node_def()) look(node);
+    for (const auto& gradient : graph.library().gradient()) {
+      if (gradient.function_name() == name) reach(gradient.gradient_func());
+    }
+  }
+  tensorflow::FunctionDefLibrary kept = graph.library();
+  kept.clear_function();
+  for (const auto& function : graph.library().function()) {
+    if (reached.contains(function.signature().name())) *kept.add_function() = function;
+  }
+  graph.mutable_library()->Swap(&kept);
+}
+
 }  // namespace
 
 void save_graph(const std::string& graph, const std::string& path, const std::vector<std::string>& outputs,
@@ -145,6 +184,7 @@ void save_graph(const std::string& graph, const std::string& path, const std::ve
         graph));
   if (with_variables && !meta->has_saver_def())
     throw_invalid_argument(fmt::format("{} has variables, but no operations that restore them (saver_def)", graph));
+  prune_library(*meta->mutable_graph_def());
   auto* info = meta->mutable_meta_info_def();
   info->clear_tags();
   info->add_tags("serve");

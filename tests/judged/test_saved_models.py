@@ -588,3 +588,22 @@ def test_damage_is_reported(tmp_path, damage):
         raw[3] ^= 0x40
         data.write_bytes(bytes(raw))
     tool.refused("predict", tmp_path / "m", "--input", x, "--output", tmp_path / "y.npy")
+
+
+def test_functions_that_freezing_left_over(tmp_path):
+    """TensorFlow loads no library with a function whose own functions are missing."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(F32, [None], name="x")
+        inner = tf.function(lambda x: x * 2)
+        tf.identity(tf.function(lambda x: inner(x) + 1)(x), name="y")
+        tf.identity(tf.function(lambda x: inner(x) - 1)(x), name="unused")
+    proto = v1.graph_util.extract_sub_graph(graph.as_graph_def(), ["y"])
+    lost = proto.library.function.add()
+    lost.CopyFrom(next(f for f in proto.library.function if any("f" in n.attr for n in f.node_def)))
+    lost.signature.name = "left_over"
+    next(n for n in lost.node_def if "f" in n.attr).attr["f"].func.name = "removed"
+    (tmp_path / "g.pb").write_bytes(proto.SerializeToString())
+    tool.ok("convert", tmp_path / "g.pb", tmp_path / "m", "--to", "saved_model", "--outputs", "y")
+    y, = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"](x=tf.constant([1., 2.])).values()
+    assert y.numpy().tolist() == [3., 5.]
