@@ -1,6 +1,7 @@
 #include "lockstep/ops/function.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -10,9 +11,38 @@
 
 namespace lockstep::internal {
 
-std::shared_ptr<ops::FunctionDraws> make_function_draws() { return std::make_shared<ops::FunctionDraws>(); }
-std::shared_ptr<void> enter_function(const std::shared_ptr<ops::FunctionDraws>& draws) {
-  return std::make_shared<ops::FunctionDraws::Call>(*draws);
+class FunctionTraces {
+ public:
+  void reduce_retracing() { reduces_ = true; }
+  ops::FunctionDraws& draws_of(const TraceKey& key) {
+    const std::lock_guard lock(mutex_);
+    const auto first = first_.try_emplace(key.without_shapes(), key.exact()).first;
+    const bool relaxed = reduces_ && first->second != key.exact();
+    return draws_[relaxed ? "relaxed " + key.without_shapes() : key.exact()];
+  }
+
+ private:
+  std::mutex mutex_;
+  bool reduces_ = false;
+  std::map<std::string, std::string> first_;  // exact keys
+  std::map<std::string, ops::FunctionDraws> draws_;
+};
+
+std::shared_ptr<FunctionTraces> make_function_traces() { return std::make_shared<FunctionTraces>(); }
+void set_reduce_retracing(FunctionTraces& traces) { traces.reduce_retracing(); }
+std::shared_ptr<void> enter_function(const std::shared_ptr<FunctionTraces>& traces, const TraceKey& key) {
+  return std::make_shared<ops::FunctionDraws::Call>(traces->draws_of(key));
+}
+
+void TraceKey::add_text(const std::string& text) {
+  for (std::string* key : {&exact_, &without_shapes_}) *key += fmt::format("{}:{};", text.size(), text);
+}
+void TraceKey::add_tensors(const Nested<Tensor>& tensors) {
+  tensors.visit([&](const Tensor& tensor) {
+    if (!tensor.defined()) return add_text("None");
+    add_text(std::string(dtype_name(tensor.dtype())));
+    exact_ += tensor.shape().to_string();
+  });
 }
 
 }  // namespace lockstep::internal

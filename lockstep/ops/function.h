@@ -18,14 +18,43 @@
 
 namespace lockstep {
 
-namespace ops {
-class FunctionDraws;
-}
 namespace internal {
 
-// While what enter_function() returns lives, stateful random operations of this thread are those of the function.
-std::shared_ptr<ops::FunctionDraws> make_function_draws();
-std::shared_ptr<void> enter_function(const std::shared_ptr<ops::FunctionDraws>& draws);
+// What a call of a function is traced for: dtypes and shapes of tensors, and the values of numbers and texts.
+class TraceKey {
+ public:
+  template <typename... A>
+  explicit TraceKey(const A&... arguments) {
+    (add(arguments), ...);
+  }
+  const std::string& exact() const { return exact_; }
+  const std::string& without_shapes() const { return without_shapes_; }
+
+ private:
+  template <typename T>
+  void add(const T& argument) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      add_text(std::to_string(argument));
+    } else if constexpr (std::is_convertible_v<const T&, std::string>) {
+      add_text(std::string(argument));
+    } else if constexpr (std::is_base_of_v<Tensor, T> || std::is_base_of_v<Nested<Tensor>, T> ||
+                         std::is_base_of_v<std::vector<Tensor>, T>) {
+      add_tensors(argument);
+    }
+  }
+  void add_text(const std::string& text);
+  void add_tensors(const Nested<Tensor>& tensors);
+
+  std::string exact_, without_shapes_;
+};
+
+// The states of stateful random operations in a function: each trace has its own. With reduce_retracing, calls with
+// other shapes than the first one share a trace.
+class FunctionTraces;
+std::shared_ptr<FunctionTraces> make_function_traces();
+void set_reduce_retracing(FunctionTraces& traces);
+// While the result lives, stateful random operations of this thread are those of the trace.
+std::shared_ptr<void> enter_function(const std::shared_ptr<FunctionTraces>& traces, const TraceKey& key);
 
 // R(A...) of a function or of a class with one operator(); void of other classes.
 template <typename Fn>
@@ -53,23 +82,31 @@ namespace internal {
 template <typename Fn, typename Derived>
 class TensorFlowFunctionBase {
  public:
-  explicit TensorFlowFunctionBase(Fn fn) : fn_(std::move(fn)), draws_(make_function_draws()) {}
+  explicit TensorFlowFunctionBase(Fn fn) : fn_(std::move(fn)), traces_(make_function_traces()) {}
   // The function for arguments of these specs, or like these: see Function.
   template <typename F = Function, typename... Specs>
   F get_concrete_function(const Specs&... specs) const {
     return F(static_cast<const Derived&>(*this)).get_concrete_function(specs...);
   }
 
+  // A call of the one trace that an input signature has.
+  template <typename... A>
+  decltype(auto) call_of_signature(const A&... arguments) const {
+    const auto entered = enter_function(traces_, TraceKey());
+    return fn_(arguments...);
+  }
+  void reduce_retracing() const { set_reduce_retracing(*traces_); }
+
  protected:
   template <typename... A>
   decltype(auto) call(A&&... arguments) const {
-    const auto entered = enter_function(draws_);
+    const auto entered = enter_function(traces_, TraceKey(arguments...));
     return fn_(std::forward<A>(arguments)...);
   }
 
  private:
   mutable Fn fn_;
-  std::shared_ptr<ops::FunctionDraws> draws_;
+  std::shared_ptr<FunctionTraces> traces_;
 };
 
 }  // namespace internal
@@ -99,8 +136,9 @@ class TensorFlowFunction<Fn, void> : public internal::TensorFlowFunctionBase<Fn,
 };
 
 // tf.function. Its calls are compiled already: they run at once, and stateful random operations in them have states of
-// their own, which begin at their seeds, as the nodes of TensorFlow's graph have. Where the function is saved it is
-// traced, see saved_model::save() and saved_model::ExportArchive.
+// their own, which begin at their seeds, as the nodes of TensorFlow's graphs have: others for each dtype and shape of
+// tensors and each value of numbers and texts. Where the function is saved it is traced, see saved_model::save() and
+// saved_model::ExportArchive.
 template <typename Fn>
 TensorFlowFunction<Fn> function(Fn fn) {
   require_function(fn, "function");
@@ -109,9 +147,9 @@ TensorFlowFunction<Fn> function(Fn fn) {
 struct FunctionKeywords {
   FieldNamesOnly names_only = {};
   std::vector<Nested<TensorSpec>> input_signature = {};  // default: calls are not checked
-  bool autograph = true;                                 // these have no effect
+  bool autograph = true;                                 // these two have no effect
   bool jit_compile = false;
-  bool reduce_retracing = false;
+  bool reduce_retracing = false;  // of the states of random operations, see function()
 };
 // Throws InvalidArgument for arguments that the specs do not allow.
 void check_input_signature(const std::vector<Nested<TensorSpec>>& signature,
@@ -120,13 +158,15 @@ void check_input_signature(const std::vector<Nested<TensorSpec>>& signature,
 template <typename Fn>
 class CheckedFunction {
  public:
-  CheckedFunction(Fn fn, FunctionKeywords keywords) : fn_(std::move(fn)), keywords_(std::move(keywords)) {}
+  CheckedFunction(Fn fn, FunctionKeywords keywords) : fn_(std::move(fn)), keywords_(std::move(keywords)) {
+    if (keywords_.reduce_retracing) fn_.reduce_retracing();
+  }
   template <typename... Arguments>
   requires std::is_invocable_v<Fn&, const Arguments&...>
   auto operator()(const Arguments&... arguments) const {
-    if (!keywords_.input_signature.empty())
-      check_input_signature(keywords_.input_signature, {Nested<Tensor>(arguments)...});
-    return fn_(arguments...);
+    if (keywords_.input_signature.empty()) return fn_(arguments...);
+    check_input_signature(keywords_.input_signature, {Nested<Tensor>(arguments)...});
+    return fn_.call_of_signature(arguments...);
   }
   const std::vector<Nested<TensorSpec>>& input_signature() const { return keywords_.input_signature; }
   const Fn& unchecked() const { return fn_; }

@@ -146,9 +146,7 @@ class LoadedLayer : public Layer {
 class EndpointLayer : public Layer {
  public:
   EndpointLayer(const std::string& filepath, layers::TFSMLayerOptions options)
-      : Layer("TFSMLayer", {.name = options.name}),
-        loaded_(load(filepath)),
-        options_(std::move(options)) {
+      : Layer("TFSMLayer", {.name = options.name}), loaded_(load(filepath)), options_(std::move(options)) {
     require(options_.call_endpoint);
     if (!options_.call_training_endpoint.empty()) require(options_.call_training_endpoint);
     const auto trained = loaded_.trainable_variables();

@@ -52,6 +52,31 @@ TEST_F(RandomRepeats, RandomOperationsOfFunctionsContinue) {
   EXPECT_EQ(numbers(Tensor(*later.next())), (Numbers{41}));
 }
 
+TEST_F(RandomRepeats, EachTraceOfAFunctionHasRandomStatesOfItsOwn) {
+  const auto draw = [](const Tensor& x) { return tf::reduce_sum(tf::random::uniform(tf::shape(x), {.seed = 1})); };
+  const auto sums = [](const auto& function, const std::vector<int>& rows) {
+    Numbers out;
+    for (const int n : rows) out.push_back(double(function(tf::ones({n}))));
+    return out;
+  };
+  const auto expect_near = [](const Numbers& found, const Numbers& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6);
+  };
+  tf::random::set_seed(5);
+  const auto function = tf::function(draw);
+  const Numbers mixed = sums(function, {2, 3, 2, 4, 2});
+  expect_near({mixed[0], mixed[2], mixed[4]}, {1.136064, 1.233259, 0.606043});
+  expect_near(sums(tf::function(draw, {.reduce_retracing = true}), {2, 3, 4, 2, 5, 2}),
+              {1.136064, 1.684783, 2.673809, 1.233259, 1.510819, 0.606043});
+  const auto by_flag = tf::function([&](const Tensor& x, bool) { return draw(x); });
+  const Tensor x = tf::ones({2});
+  expect_near({double(by_flag(x, true)), double(by_flag(x, false)), double(by_flag(x, true))},
+              {1.136064, 1.136064, 1.233259});
+  const auto signature = tf::function(draw, {.input_signature = {tf::TensorSpec({ls::None}, tf::float32)}});
+  EXPECT_NE(sums(signature, {2, 3, 2})[2], mixed[2]);
+}
+
 TEST(Trainable, AValueThatALayerHasChangesNothingInside) {
   keras::Sequential base({keras::Input({2}), layers::Dense(2), layers::Dense(2)});
   keras::Sequential model({keras::Input({2}), base, layers::Dense(1)});
