@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -318,6 +319,57 @@ TEST(DirectLoops, WinogradOfInfinities) {
             << "seed " << seed << " at " << i << ": " << got[i] << ", wanted " << value;
       }
     }
+  }
+}
+
+// A max-pool and its gradient, written out; NaN is larger than nothing, and the first of a window keeps its mark.
+void check_max_pool(const DirectKernels& loops, int seed) {
+  Draw draw(static_cast<unsigned>(seed));
+  WindowGeometry g;
+  const std::int64_t size = seed % 2 ? 2 : draw.number(1, 3);
+  g.window_h = size, g.window_w = seed % 2 ? 2 : draw.number(1, 3);
+  g.stride_h = draw.number(1, 3), g.stride_w = seed % 3 ? g.stride_h : draw.number(1, 3);
+  if (seed % 4 == 1) g.stride_h = g.stride_w = 2;
+  g.height = draw.number(3, 7), g.width = draw.number(3, 7), g.channels = g.out_channels = draw.number(1, 70);
+  if (seed % 5 == 0) g.pad_top = g.window_h - 1, g.pad_left = g.window_w - 1;
+  g.out_h = (g.height + g.pad_top - g.window_h) / g.stride_h + 1;
+  g.out_w = (g.width + g.pad_left - g.window_w) / g.stride_w + 1;
+  Floats x = draw.floats(g.height * g.width * g.channels);
+  for (float& value : x) value = std::round(4 * value);  // many equal ones
+  for (const float value : {NAN, -INFINITY, INFINITY})
+    for (int i = 0; i < 20; ++i) x[static_cast<std::size_t>(draw.number(0, static_cast<int>(x.size()) - 1))] = value;
+  const Floats dy = draw.floats(g.out_h * g.out_w * g.channels);
+  Floats y(dy.size()), plain(dy.size()), dx(x.size(), 7.0f), want_dx(x.size());
+  std::vector<std::uint8_t> marks(dy.size());
+  loops.max_pool_forward(g, x.data(), y.data(), marks.data());
+  loops.max_pool_forward(g, x.data(), plain.data(), nullptr);
+  loops.max_pool_backward(g, dy.data(), marks.data(), dx.data());
+  for (std::int64_t at = 0; at < static_cast<std::int64_t>(dy.size()); ++at) {
+    const std::int64_t c = at % g.channels, ox = at / g.channels % g.out_w, oy = at / g.channels / g.out_w;
+    float best = std::numeric_limits<float>::lowest(), leader = NAN;
+    std::int64_t winner = -1, number = 0;
+    for (std::int64_t i = 0; i < g.window_h; ++i) {
+      for (std::int64_t j = 0; j < g.window_w; ++j) {
+        const std::int64_t row = oy * g.stride_h - g.pad_top + i, column = ox * g.stride_w - g.pad_left + j;
+        if (row < 0 || row >= g.height || column < 0 || column >= g.width) continue;
+        const std::int64_t cell = (row * g.width + column) * g.channels + c;
+        const float value = x[static_cast<std::size_t>(cell)];
+        best = value > best ? value : best;
+        if (winner < 0 || value > leader) leader = value, winner = cell, number = i * g.window_w + j;
+      }
+    }
+    const auto n = static_cast<std::size_t>(at);
+    ASSERT_EQ(y[n], best) << "seed " << seed << " at " << at;
+    ASSERT_EQ(plain[n], best) << "seed " << seed << " at " << at;
+    ASSERT_EQ(marks[n], number) << "seed " << seed << " at " << at;
+    want_dx[static_cast<std::size_t>(winner)] += dy[n];
+  }
+  ASSERT_EQ(dx, want_dx) << "seed " << seed;
+}
+
+TEST(DirectLoops, MaxPool) {
+  for (const DirectKernels* loops : builds()) {
+    for (int seed = 0; seed < 60; ++seed) check_max_pool(*loops, seed);
   }
 }
 
