@@ -10,6 +10,7 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/list_sums_internal.h"
 
 namespace lockstep::distribute {
 namespace {
@@ -149,17 +150,11 @@ Tensor ReplicaContext::combine(ReduceOp op, const Tensors& local) const {
 }
 
 Tensors ReplicaContext::sum_lists(const std::vector<const Tensors*>& local) const {
-  Tensors sums;
-  for (std::size_t i = 0; i < local[0]->size(); ++i) {
-    Tensors parts;
-    for (const Tensors* list : local) {
-      if (list->size() != local[0]->size()) {
-        throw_invalid_argument(fmt::format("replicas gave {} and {} tensors to add", local[0]->size(), list->size()));
-      }
-      if ((*list)[i].defined()) parts.push_back((*list)[i]);
-    }
-    sums.push_back(parts.empty() ? Tensor() : reduce_values(ReduceOp::kSum, parts));
+  for (const Tensors* const list : local) {
+    if (list->size() != local[0]->size())
+      throw_invalid_argument(fmt::format("replicas gave {} and {} tensors to add", local[0]->size(), list->size()));
   }
+  Tensors sums = ops::sum_lists(local);
   collectives::Communicator* const workers = run_.alone || !run_.strategy ? nullptr : run_.strategy->communicator();
   if (workers) collectives::sum(*workers, sums, {.idle = run_.idle});
   return sums;

@@ -100,6 +100,8 @@ struct DirectKernels {
   void (*max_pool_forward)(const WindowGeometry& g, const float* x, float* y, std::uint8_t* which);
   // One image; dx is overwritten.
   void (*max_pool_backward)(const WindowGeometry& g, const float* dy, const std::uint8_t* which, float* dx);
+  // One image; dx += dy at all cells of x that are equal to the maximum y of their window.
+  void (*equal_cells_gradient)(const WindowGeometry& g, const float* x, const float* y, const float* dy, float* dx);
 };
 
 const DirectKernels& direct_kernels();

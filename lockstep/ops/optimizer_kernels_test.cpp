@@ -8,6 +8,7 @@
 
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/list_sums_internal.h"
 #include "lockstep/ops/slices_internal.h"
 
 namespace lockstep::ops {
@@ -100,6 +101,41 @@ TEST(FusedOptimizers, GradientsWithoutRowsUpdateMomenta) {
   const SgdRule rule{.learning_rate = 0.1f, .momentum = 0.9f};
   const State expected = updated(Tensor::zeros(Shape{kRows, kColumns}), rule, 1), found = updated(none, rule, 2);
   EXPECT_TRUE(at::equal(aten(found.value), aten(expected.value)));
+}
+
+// Lists of gradients: large, small, with a missing one, of another dtype, not contiguous, with slices, missing at all.
+TEST(SumLists, AsAddN) {
+  const auto list = [](double scale) {
+    const Tensor large = pattern(kRows, scale, 0.3);
+    const at::Tensor rows = at::arange(kSlices, at::kLong);
+    return Tensors{large,
+                   wrap(aten(large).narrow(0, 0, 3).clone()),
+                   scale == 2 ? Tensor() : large,
+                   wrap(aten(large).to(at::kDouble)),
+                   wrap(aten(large).t()),
+                   tensor_of_rows({wrap(rows), pattern(kSlices, scale, 0.1)}, {kRows, kColumns}),
+                   Tensor(),
+                   Tensor::scalar(static_cast<float>(scale))};
+  };
+  const std::vector<Tensors> lists = {list(1), list(2), list(0.7)};
+  const int before = intra_op_threads();
+  for (const int threads : {1, 2, 5}) {
+    set_intra_op_threads(threads);
+    const Tensors sums = sum_lists({&lists[0], &lists[1], &lists[2]});
+    ASSERT_EQ(sums.size(), lists[0].size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      at::Tensor sum;
+      for (const Tensors& given : lists) {
+        if (given[i].defined()) sum = sum.defined() ? sum + aten(given[i]) : aten(given[i]);
+      }
+      ASSERT_EQ(sums[i].defined(), sum.defined()) << i;
+      if (!sum.defined()) continue;
+      EXPECT_EQ(aten(sums[i]).scalar_type(), sum.scalar_type()) << i;
+      EXPECT_TRUE(at::equal(aten(sums[i]), sum)) << i << ", " << threads << " threads";
+      EXPECT_EQ(static_cast<bool>(slices_of(sums[i])), i == 5) << i;
+    }
+  }
+  set_intra_op_threads(before);
 }
 
 }  // namespace

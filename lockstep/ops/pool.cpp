@@ -23,6 +23,7 @@ struct Window {
 
 // The loops store the place of a maximum within its window as one byte.
 constexpr std::int64_t kMostCells = 255;
+constexpr std::int64_t kPieceFloats = 1 << 16;  // some ten microseconds
 
 // `before` and `after` are those of the padding EXPLICIT. Where steps are longer than windows, SAME may have cells to
 // spare. TensorFlow starts images at the first cell, and volumes half of the spare cells later: a negative padding.
@@ -113,6 +114,11 @@ WindowGeometry geometry(const Window& w, std::int64_t channels) {
   return g;
 }
 
+// Images of so many floats for which a thread is worth waking.
+std::int64_t images_of_piece(std::int64_t floats) {
+  return std::max<std::int64_t>(1, kPieceFloats / std::max<std::int64_t>(floats, 1));
+}
+
 at::Tensor run_forward(const at::Tensor& x, const WindowGeometry& g, at::Tensor* which) {
   const at::Tensor images = x.contiguous();
   at::Tensor y = at::empty({x.size(0), g.out_h, g.out_w, g.channels}, x.options());
@@ -121,7 +127,7 @@ at::Tensor run_forward(const at::Tensor& x, const WindowGeometry& g, at::Tensor*
   float* to = y.mutable_data_ptr<float>();
   std::uint8_t* marks = which ? which->mutable_data_ptr<std::uint8_t>() : nullptr;
   const std::int64_t in_size = g.height * g.width * g.channels, out_size = g.out_h * g.out_w * g.channels;
-  parallel_for(0, x.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(0, x.size(0), images_of_piece(in_size), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t n = begin; n < end; ++n)
       direct_kernels().max_pool_forward(g, from + n * in_size, to + n * out_size,
                                         marks ? marks + n * out_size : nullptr);
@@ -148,7 +154,7 @@ struct MaxPoolNode : torch::autograd::Function<MaxPoolNode> {
     const std::uint8_t* marks = which.const_data_ptr<std::uint8_t>();
     float* to = dx.mutable_data_ptr<float>();
     const std::int64_t in_size = g.height * g.width * g.channels, out_size = g.out_h * g.out_w * g.channels;
-    parallel_for(0, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(0, dy.size(0), images_of_piece(in_size), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n)
         direct_kernels().max_pool_backward(g, from + n * out_size, marks + n * out_size, to + n * in_size);
     });
@@ -266,28 +272,71 @@ at::Tensor general_max(const at::Tensor& x, const Window& w) {
   return dense(with_adjoint(wrap(x), wrap(y.detach()), adjoint));
 }
 
-// Float32 volumes [n, depth, height, width, channels]: within each image of the depth, then along the depth.
-at::Tensor volume_max(const at::Tensor& x, const Window& w) {
-  const auto part = [&w](std::size_t first, std::size_t count) {
+// The maxima of float32 volumes [n, depth, height, width, channels]: within each image of the depth, then along the
+// depth.
+class VolumeMax : public Composite {
+ public:
+  explicit VolumeMax(Window window) : window_(std::move(window)) {}
+
+  Made forward(const Values& inputs, bool) const override { return {{maxima(inputs[0].contiguous())}, {}}; }
+  // Each image of x for itself, so that threads share none.
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor x = recorded.inputs[0].contiguous(), dy = dys[0].contiguous();
+    const at::Tensor& y = recorded.outputs[0];
+    const WindowGeometry g = geometry(of_axes(1, 2), x.size(4));
+    const std::int64_t size = g.height * g.width * g.channels, out_size = g.out_h * g.out_w * g.channels;
+    const std::int64_t depth = window_.input[0], out_depth = window_.output[0];
+    at::Tensor dx = at::empty(x.sizes(), x.options());
+    const float *const cells = x.const_data_ptr<float>(), *const best = y.const_data_ptr<float>(),
+                       *const given = dy.const_data_ptr<float>();
+    float* const to = dx.mutable_data_ptr<float>();
+    parallel_for(0, x.size(0) * depth, images_of_piece(size), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t image = begin; image < end; ++image) {
+        std::fill_n(to + image * size, size, 0.0f);
+        for (std::int64_t out = 0; out < out_depth; ++out) {
+          const std::int64_t first = out * window_.strides[0] - window_.before[0], at = image % depth - first;
+          if (at < 0 || at >= window_.size[0]) continue;
+          const std::int64_t from = (image / depth * out_depth + out) * out_size;
+          direct_kernels().equal_cells_gradient(g, cells + image * size, best + from, given + from, to + image * size);
+        }
+      }
+    });
+    return {dx};
+  }
+  Values plain(const Values& inputs) const override {
+    const at::Tensor &x = inputs[0], y = maxima(x.detach().contiguous());
+    if (!is_recorded(x)) return {y};
+    const at::Tensor images =
+        at::constant_pad_nd(to_channels_first(x, false), pad_list(window_), std::numeric_limits<float>::lowest());
+    return {from_channels_first(with_gradient_of(images, to_channels_first(y, false), window_), false)};
+  }
+
+ private:
+  Window of_axes(std::size_t first, std::size_t count) const {
     const auto of = [&](const Ints& all) {
       return Ints(all.begin() + static_cast<std::ptrdiff_t>(first),
                   all.begin() + static_cast<std::ptrdiff_t>(first + count));
     };
     Window axes;
-    axes.size = of(w.size), axes.strides = of(w.strides), axes.before = of(w.before), axes.after = of(w.after);
-    axes.input = of(w.input), axes.output = of(w.output);
+    axes.size = of(window_.size), axes.strides = of(window_.strides), axes.before = of(window_.before);
+    axes.after = of(window_.after), axes.input = of(window_.input), axes.output = of(window_.output);
     return axes;
-  };
-  const std::int64_t n = x.size(0), channels = x.size(4), positions = w.output[1] * w.output[2];
-  const at::Tensor images =
-      run_forward(x.reshape({-1, x.size(2), x.size(3), channels}), geometry(part(1, 2), channels), nullptr);
-  Window depth = part(0, 1);
-  depth.size.push_back(1), depth.strides.push_back(1), depth.before.push_back(0), depth.after.push_back(0);
-  depth.input.push_back(positions), depth.output.push_back(positions);
-  const at::Tensor y =
-      run_forward(images.reshape({n, x.size(1), positions, channels}), geometry(depth, channels), nullptr);
-  return y.reshape({n, w.output[0], w.output[1], w.output[2], channels});
-}
+  }
+  at::Tensor maxima(const at::Tensor& x) const {
+    const Window& w = window_;
+    const std::int64_t n = x.size(0), channels = x.size(4), positions = w.output[1] * w.output[2];
+    const at::Tensor images =
+        run_forward(x.view({-1, x.size(2), x.size(3), channels}), geometry(of_axes(1, 2), channels), nullptr);
+    Window depth = of_axes(0, 1);
+    depth.size.push_back(1), depth.strides.push_back(1), depth.before.push_back(0), depth.after.push_back(0);
+    depth.input.push_back(positions), depth.output.push_back(positions);
+    const at::Tensor y =
+        run_forward(images.view({n, x.size(1), positions, channels}), geometry(depth, channels), nullptr);
+    return y.view({n, w.output[0], w.output[1], w.output[2], channels});
+  }
+
+  Window window_;
+};
 
 Tensors max_pool(const Call& call) {
   const Shape out = pool_shape(call)[0];
@@ -299,13 +348,8 @@ Tensors max_pool(const Call& call) {
     return one(largest_cells(x, w).value);
   if (x.scalar_type() != at::kFloat || w.channels_first || w.size.end()[-2] * w.size.back() > kMostCells)
     return one(general_max(x, w));
-  if (w.spatial == 3 && w.size[0] <= kMostCells && x.is_cpu() && !starts_late(w)) {
-    const at::Tensor y = volume_max(x.detach(), w);
-    if (!is_recorded(x)) return one(y);
-    const at::Tensor images =
-        at::constant_pad_nd(to_channels_first(x, false), pad_list(w), std::numeric_limits<float>::lowest());
-    return one(from_channels_first(with_gradient_of(images, to_channels_first(y, false), w), false));
-  }
+  if (w.spatial == 3 && w.size[0] <= kMostCells && x.is_cpu() && !starts_late(w))
+    return one(run(std::make_shared<VolumeMax>(w), {x})[0]);
   if (w.spatial == 3) return one(general_max(x, w));
   const WindowGeometry g = geometry(w, x.size(3));
   if (!is_recorded(x)) return one(run_forward(x, g, nullptr));

@@ -13,6 +13,7 @@
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/list_sums_internal.h"
 #include "lockstep/ops/slices_internal.h"
 #include "lockstep/random/batch_slice.h"
 
@@ -217,14 +218,10 @@ Tensors AllReduceSteps::train_replicas(const Batch& batch, std::vector<StepOutpu
 
 Tensors AllReduceSteps::sum_replicas(std::vector<Tensors>& gradients) {
   if (gradients.size() == 1) return std::move(gradients[0]);
-  Tensors sums(gradients[0].size());
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    Tensors parts;
-    for (Tensors& list : gradients) {
-      if (list[i].defined()) parts.push_back(std::move(list[i]));
-    }
-    if (!parts.empty()) sums[i] = distribute::reduce_values(distribute::ReduceOp::kSum, parts);
-  }
+  std::vector<const Tensors*> lists;
+  for (const Tensors& list : gradients) lists.push_back(&list);
+  Tensors sums = ops::sum_lists(lists);
+  gradients.clear();
   return sums;
 }
 
