@@ -6,6 +6,7 @@
 
 #include "lockstep/inference/step_internal.h"
 #include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/pooled_loops_internal.h"
 
 namespace lockstep::inference {
 namespace {
@@ -218,6 +219,7 @@ class CustomStep : public Step {
       : Step(std::move(reads), result, std::move(dims)), work_(std::move(work)) {}
   bool follow(const Chain&, int, int) override { return false; }
   void run(const Run& run) const override {
+    const ops::PooledLoops loops(!run.alone);  // `work` may use LibTorch
     std::vector<const float*> inputs;
     for (std::size_t i = 0; i < reads_.size(); ++i) inputs.push_back(input(run, static_cast<int>(i)));
     work_(inputs, output(run));
