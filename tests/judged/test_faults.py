@@ -40,10 +40,11 @@ def run_probe(name, *args, env=None):
 
 
 class Faults:
-    """Commands whose n-th call on a file below `work` fails. `probe`: a program of the tests in place of the tool."""
+    """Commands whose n-th call on a file below `work` fails. `probe`: a program of the tests in place of the tool. `kept`: the
+    beginnings of names that a command which fails may leave."""
 
-    def __init__(self, tmp_path, make, probe=None):
-        self.tmp_path, self.make, self.probe = tmp_path, make, probe
+    def __init__(self, tmp_path, make, probe=None, kept=()):
+        self.tmp_path, self.make, self.probe, self.kept = tmp_path, make, probe, kept
         self.work, self.log = tmp_path / "work", tmp_path / "log"
         self.injected = 0
 
@@ -82,9 +83,10 @@ class Faults:
                 lines = [line for line in result.err.splitlines() if line.strip() and not line.startswith("lockstep: warning: ")]
                 assert len(lines) == 1 and len(lines[0]) > 15, where
             now = contents(self.work)
-            # The data of a checkpoint may be under their other name: it is compared as a whole.
-            rest = {name for name in set(now) - set(before) - set(after) if ".data-" not in name or name.startswith(".")}
-            if not permanent and not {"unlink", "unlinkat", "rmdir", "opendir", "readdir"} & set(failed):  # by which a folder is removed
+            rest = {name for name in set(now) - set(before) - set(after) if not name.startswith(self.kept)}
+            # By which a folder is removed; of stat only where it was in the folder that is left.
+            removal = {"unlink", "unlinkat", "rmdir", "opendir", "readdir"} & set(failed)
+            if not permanent and not removal and not ("stat" in failed and any(name.split("/")[0] in result.err for name in rest)):
                 assert not rest, f"{rest} left by {where}"
             check({name: data for name, data in now.items() if name not in rest}, before, after, result.code == 0, where)
         files = "-".join(pathlib.Path(arg).name for arg in args[0 if self.probe else 1:] if str(self.work) in str(arg))
@@ -127,7 +129,7 @@ def test_converting(models, tmp_path, source, target):
         else:
             assert now == after if success else now in (before, after), where
 
-    faults = Faults(tmp_path, make)
+    faults = Faults(tmp_path, make, kept=("ckpt.data-",))  # which may be under the other one of their two names
     faults.try_all(["convert", faults.work / source, faults.work / target, *options], check)
 
 
@@ -168,7 +170,7 @@ def test_training_with_callbacks(models, tmp_path):
     def command(out):
         return [models / "a.keras", tmp_path / "d.npz", job, out, out.with_suffix(".json")]
 
-    faults = Faults(tmp_path, lambda work: None, probe="callback_probe")
+    faults = Faults(tmp_path, lambda work: None, probe="callback_probe", kept=("backup/",))  # from which a fit continues
     faults.start()
     assert run_probe("callback_probe", *command(tmp_path / "whole.keras")).code == 0
 
@@ -210,18 +212,21 @@ def test_checkpoints_of_iterators_and_tables(tmp_path):
         return json.loads(result.out)[0][-3:]
 
     states = {}
-    for saves in ((1,), (1, 2), (1, 3), (1, 2, 3)):
+    for saves in ((1,), (2,), (1, 2), (1, 3), (2, 3), (1, 2, 3)):
         shutil.rmtree(work, ignore_errors=True)
         for number in saves:
             run(number)
         states[saves] = run(0), set(contents(work))
-    assert len({json.dumps(state) for state, _ in states.values()}) == 4
+    assert len({json.dumps(state) for state, _ in states.values()}) == 6
 
     def check(now, before, after, success, where):
         found = run(0)
-        assert found == states[1, 2][0] if success else found in (states[1,][0], states[1, 2][0]), f"{found}: {where}"
+        # A script goes on when it could not restore.
+        possible = [(1, 2)] if success else [(1,), (2,), (1, 2)]
+        saves = next((saves for saves in possible if states[saves][0] == found), None)
+        assert saves, f"{found}: {where}"
         run(3)
-        state, files = states[1, 2, 3] if found == states[1, 2][0] else states[1, 3]
+        state, files = states[*saves, 3]
         assert run(0) == state, where
         left = set(contents(work)) - files
         assert files <= set(contents(work)) and all("ckpt-1." in name and "warning" in where for name in left), f"{left}: {where}"

@@ -21,6 +21,15 @@ struct InnerOptimizer {
   OptimizerPtr& optimizer;
 };
 
+template <typename V, typename Options>
+void weight_decay_field(V& v, Options& o) {
+  v("weight_decay", o.weight_decay);
+}
+template <typename V>
+void weight_decay_field(V& v, AdamWOptions& o) {
+  v("weight_decay", keras::RequiredNumber{o.weight_decay});
+}
+
 // The arguments that all optimizers have.
 template <typename V, typename Options>
 void common_fields(V& v, Options& o) {
@@ -28,11 +37,7 @@ void common_fields(V& v, Options& o) {
   v.renamed("lr", "learning_rate", o.learning_rate);  // Keras 2
   v("learning_rate", o.learning_rate);
   v.renamed("decay", "learning_rate", Decay{o.learning_rate});  // Keras 2
-  if constexpr (std::same_as<Options, AdamWOptions>) {
-    v("weight_decay", keras::RequiredNumber{o.weight_decay});
-  } else {
-    v("weight_decay", o.weight_decay);
-  }
+  weight_decay_field(v, o);
   v("clipnorm", o.clipnorm);
   v("global_clipnorm", o.global_clipnorm);
   v("clipvalue", o.clipvalue);
