@@ -1,7 +1,6 @@
 #include "lockstep/ops/function.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -11,27 +10,12 @@
 
 namespace lockstep::internal {
 
-class FunctionTraces {
- public:
-  void reduce_retracing() { reduces_ = true; }
-  ops::FunctionDraws& draws_of(const TraceKey& key) {
-    const std::lock_guard lock(mutex_);
-    const auto first = first_.try_emplace(key.without_shapes(), key.exact()).first;
-    const bool relaxed = reduces_ && first->second != key.exact();
-    return draws_[relaxed ? "relaxed " + key.without_shapes() : key.exact()];
-  }
-
- private:
-  std::mutex mutex_;
-  bool reduces_ = false;
-  std::map<std::string, std::string> first_;  // exact keys
-  std::map<std::string, ops::FunctionDraws> draws_;
-};
+class FunctionTraces : public ops::TracedDraws {};
 
 std::shared_ptr<FunctionTraces> make_function_traces() { return std::make_shared<FunctionTraces>(); }
 void set_reduce_retracing(FunctionTraces& traces) { traces.reduce_retracing(); }
 std::shared_ptr<void> enter_function(const std::shared_ptr<FunctionTraces>& traces, const TraceKey& key) {
-  return std::make_shared<ops::FunctionDraws::Call>(traces->draws_of(key));
+  return std::make_shared<ops::FunctionDraws::Call>(traces->of(key.exact(), key.without_shapes()));
 }
 
 void TraceKey::add_text(const std::string& text) {

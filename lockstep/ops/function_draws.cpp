@@ -73,6 +73,12 @@ void FunctionDraws::restore(const Json& state) {
   states_ = std::move(states);
 }
 
+FunctionDraws& TracedDraws::of(const std::string& exact, const std::string& without_shapes) {
+  const std::lock_guard lock(mutex_);
+  const auto first = first_.try_emplace(without_shapes, exact).first;
+  return draws_[reduces_ && first->second != exact ? "relaxed " + without_shapes : exact];
+}
+
 ReplicaDraws::ReplicaDraws(int replica) : outer_(t_replica) { t_replica = replica; }
 ReplicaDraws::~ReplicaDraws() { t_replica = outer_; }
 

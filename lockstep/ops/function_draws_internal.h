@@ -56,6 +56,21 @@ class FunctionDraws {
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, PhiloxState> states_;
 };
 
+// The states of the traces of a function, by what they were made for. Where it reduces retracing, calls with other
+// shapes than the first one share a trace.
+class TracedDraws {
+ public:
+  explicit TracedDraws(bool reduce_retracing = false) : reduces_(reduce_retracing) {}
+  void reduce_retracing() { reduces_ = true; }
+  FunctionDraws& of(const std::string& exact, const std::string& without_shapes);
+
+ private:
+  std::mutex mutex_;
+  bool reduces_;
+  std::map<std::string, std::string> first_;  // exact keys, by those without shapes
+  std::map<std::string, FunctionDraws> draws_;
+};
+
 // Seeds drawn from the system where both are zero.
 PhiloxState philox_of_op_seeds(std::int64_t seed, std::int64_t seed2);
 

@@ -77,6 +77,44 @@ TEST_F(RandomRepeats, EachTraceOfAFunctionHasRandomStatesOfItsOwn) {
   EXPECT_NE(sums(signature, {2, 3, 2})[2], mixed[2]);
 }
 
+class Noise : public keras::Layer {
+ public:
+  keras::Structure call(const keras::Structure& x) override {
+    return Tensor(x) + tf::random::normal(tf::shape(x), {.seed = 3});
+  }
+};
+
+TEST_F(RandomRepeats, EachTraceOfAModelHasRandomStatesOfItsOwn) {
+  const Tensor x = tf::zeros({4, 1});
+  const auto made = [] {
+    tf::random::set_seed(5);
+    const Tensor input = keras::Input({1});
+    keras::Model model(input, keras::make_layer<Noise>()(input));
+    model.compile(keras::optimizers::SGD(0.0), "mse");
+    return model;
+  };
+  const auto expect_near = [](const Tensor& found, const Numbers& expected) {
+    ASSERT_EQ(found.num_elements(), static_cast<std::int64_t>(expected.size()));
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(numbers(found)[i], expected[i], 2e-4);
+  };
+  const auto trained = made();
+  expect_near(double(trained.train_on_batch(x, x)), {0.8068});
+  expect_near(double(trained.train_on_batch(x, x)), {0.3194});
+  expect_near(double(trained.test_on_batch(x, x)), {0.8068});
+  EXPECT_NEAR(trained.fit(x, x, 4, 2, 0).history["loss"][1], 0.3194, 1e-4);
+  expect_near(double(trained.train_on_batch(x, x)), {1.3717});
+  const auto model = made();
+  const auto predicted = [&](std::int64_t batch_size) -> Tensor { return model.predict(x, batch_size, 0); };
+  expect_near(predicted(32), {-1.4617, -0.5902, 0.4928, 0.7067});
+  expect_near(predicted(32), {-0.4106, 1.0207, -0.0661, -0.2506});
+  expect_near(predicted(2), {-1.4617, -0.5902, -1.1615, -0.1217});
+  expect_near(predicted(3), {-0.4106, 1.0207, -0.0661, 1.0272});
+  expect_near(predicted(32), {1.6169, -0.3322, 0.1434, 1.6557});
+  expect_near(model.predict_on_batch(x), {-1.4617, -0.5902, 0.4928, 0.7067});
+  expect_near(model.predict_on_batch(x[{0, 2}]), {-1.4617, -0.5902});
+  expect_near(model.predict_on_batch(x), {-0.4106, 1.0207, -0.0661, -0.2506});
+}
+
 TEST(Trainable, AValueThatALayerHasChangesNothingInside) {
   keras::Sequential base({keras::Input({2}), layers::Dense(2), layers::Dense(2)});
   keras::Sequential model({keras::Input({2}), base, layers::Dense(1)});

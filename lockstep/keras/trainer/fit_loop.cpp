@@ -405,7 +405,7 @@ void build_for_step(TrainingSession& session, const Batch& batch, bool own_step)
 }  // namespace
 
 Results Trainer::train(const Batch& batch) {
-  const ops::FunctionDraws::Call function(*session_->train_draws);
+  const ops::FunctionDraws::Call function(session_->draws_of_train(batch));
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   build_for_step(*session_, batch, object_overriding(session_->model, kTrainBatch, kTrainData) != nullptr);
@@ -420,7 +420,7 @@ Results Trainer::train(const Batch& batch) {
 }
 
 Results Trainer::test(const Batch& batch) {
-  const ops::FunctionDraws::Call function(*session_->test_draws);
+  const ops::FunctionDraws::Call function(session_->draws_of_test(batch));
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   build_for_step(*session_, batch, object_overriding(session_->model, kTestBatch, kTestData) != nullptr);
@@ -431,7 +431,7 @@ Results Trainer::test(const Batch& batch) {
 }
 
 Structure Trainer::predict_batch(const Batch& batch) {
-  const ops::FunctionDraws::Call function(*session_->predict_draws);
+  const ops::FunctionDraws::Call function(session_->draws_of_predict(batch.x));
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   Model* const object = object_overriding(session_->model, kPredictBatch, kPredictData);

@@ -198,6 +198,7 @@ Results Trainer::train_on_batch(const Structure& x, const Structure& y, const St
     throw_invalid_argument("train_on_batch: found sample_weight and class_weight, expected one of them");
   const auto use = session_->use(true);
   session_->reset_metrics();
+  const TrainingSession::OnBatch on_batch(*session_);
   return session_->in_order(
       train({x, y, class_weight.empty() ? sample_weight : apply_class_weight(y, sample_weight, class_weight)}));
 }
@@ -206,11 +207,13 @@ Results Trainer::test_on_batch(const Structure& x, const Structure& y, const Str
   session_->require_compiled("test_on_batch");
   const auto use = session_->use(false);
   session_->reset_metrics();
+  const TrainingSession::OnBatch on_batch(*session_);
   return session_->in_order(test({x, y, sample_weight}));
 }
 
 Structure Trainer::predict_on_batch(const Structure& x) {
   const auto use = session_->use(false);
+  const TrainingSession::OnBatch on_batch(*session_);
   return predict_batch({x, {}, {}});
 }
 

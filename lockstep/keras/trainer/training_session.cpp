@@ -15,6 +15,7 @@
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/metric_state_internal.h"
 #include "lockstep/keras/trainer/overrides_internal.h"
+#include "lockstep/ops/function.h"
 #include "lockstep/random/seed_generator.h"
 
 namespace lockstep::keras {
@@ -56,7 +57,30 @@ void TrainingSession::compile(CompileOptions given) {
 }
 
 void TrainingSession::make_functions() {
-  for (auto* const draws : {&train_draws, &test_draws, &predict_draws}) *draws = std::make_unique<ops::FunctionDraws>();
+  for (auto* const draws : {&train_draws, &test_draws}) *draws = std::make_unique<ops::FunctionDraws>();
+  for (auto* const traces : {&train_traces, &test_traces, &predict_traces, &predict_on_batch_traces})
+    *traces = std::make_unique<ops::TracedDraws>(true);
+}
+
+namespace {
+
+ops::FunctionDraws& draws_for(ops::TracedDraws& traces, const lockstep::internal::TraceKey& key) {
+  return traces.of(key.exact(), key.without_shapes());
+}
+
+}  // namespace
+
+ops::FunctionDraws& TrainingSession::draws_of_train(const Batch& batch) const {
+  return on_batch ? draws_for(*train_traces, lockstep::internal::TraceKey(batch.x, batch.y, batch.sample_weight))
+                  : *train_draws;
+}
+ops::FunctionDraws& TrainingSession::draws_of_test(const Batch& batch) const {
+  return on_batch ? draws_for(*test_traces, lockstep::internal::TraceKey(batch.x, batch.y, batch.sample_weight))
+                  : *test_draws;
+}
+// Keras gives the function of predict() batch after batch, not the iterator as the others.
+ops::FunctionDraws& TrainingSession::draws_of_predict(const Structure& x) const {
+  return draws_for(on_batch ? *predict_on_batch_traces : *predict_traces, lockstep::internal::TraceKey(x));
 }
 
 std::vector<std::string> TrainingSession::output_names() const {

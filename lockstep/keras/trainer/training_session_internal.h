@@ -84,7 +84,24 @@ struct TrainingSession {
   metrics::MetricPtr loss_tracker;  // for steps of the model's class; the built-in ones count in double
   bool last_step_was_own = false;   // since reset_metrics()
   // Of the functions that Keras makes of the steps, which a new compile() makes anew.
-  std::unique_ptr<ops::FunctionDraws> train_draws, test_draws, predict_draws;
+  std::unique_ptr<ops::FunctionDraws> train_draws, test_draws;  // of the loops
+  std::unique_ptr<ops::TracedDraws> train_traces, test_traces, predict_traces, predict_on_batch_traces;
+  // Those of a step on a batch, of fit and its like or of train_on_batch() and its like.
+  ops::FunctionDraws& draws_of_train(const Batch& batch) const;
+  ops::FunctionDraws& draws_of_test(const Batch& batch) const;
+  ops::FunctionDraws& draws_of_predict(const Structure& x) const;
+  bool on_batch = false;
+  // While it lives, steps are those of train_on_batch() and its like.
+  class OnBatch {
+   public:
+    explicit OnBatch(TrainingSession& session) : session_(session) { session_.on_batch = true; }
+    ~OnBatch() { session_.on_batch = false; }
+    OnBatch(const OnBatch&) = delete;
+    OnBatch& operator=(const OnBatch&) = delete;
+
+   private:
+    TrainingSession& session_;
+  };
   distribute::Strategy* strategy = nullptr;  // null: none
   std::optional<Shape> input_shape;          // of the batches of the loop that runs, as their source declares it
   bool variables_checked = false;
