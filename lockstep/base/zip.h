@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep {
 
 // Pairs, also as pairs of what their parts convert to: apply_gradients(zip(accumulators, variables)) of variables that
@@ -56,6 +58,18 @@ requires(!IsVector<A> || !IsVector<B>) auto zip(const A& a, const B& b) {
   auto right = b.begin();
   for (; !(left == a.end()) && !(right == b.end()); ++left, ++right) pairs.emplace_back(*left, *right);
   return pairs;
+}
+
+// min(history.history["val_loss"]). Throw InvalidArgument for an empty list.
+template <typename T>
+requires std::is_arithmetic_v<T> T min(const std::vector<T>& numbers) {
+  if (numbers.empty()) throw_invalid_argument("min of an empty list");
+  return *std::min_element(numbers.begin(), numbers.end());
+}
+template <typename T>
+requires std::is_arithmetic_v<T> T max(const std::vector<T>& numbers) {
+  if (numbers.empty()) throw_invalid_argument("max of an empty list");
+  return *std::max_element(numbers.begin(), numbers.end());
 }
 
 // for (const auto& [i, row] : enumerate(rows)): the items of a range, with their numbers from `start`.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/data/dataset.h"
 
 namespace lockstep::data {
@@ -62,5 +63,16 @@ inline Dataset list_files(std::initializer_list<const char*> patterns, bool shuf
   return list_files(std::vector<std::string>(patterns.begin(), patterns.end()), shuffle, seed);
 }
 Dataset list_files(const std::string& pattern, bool shuffle = true, std::optional<std::int64_t> seed = std::nullopt);
+struct ListFilesKeywords {
+  FieldNamesOnly names_only = {};
+  bool shuffle = true;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+inline Dataset list_files(const std::string& pattern, const ListFilesKeywords& o) {
+  return list_files(pattern, o.shuffle, o.seed);
+}
+inline Dataset list_files(const std::vector<std::string>& patterns, const ListFilesKeywords& o) {
+  return list_files(patterns, o.shuffle, o.seed);
+}
 
 }  // namespace lockstep::data

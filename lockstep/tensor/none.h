@@ -34,6 +34,15 @@ struct NoneType {
   friend bool operator==(const Nested<Tensor>& x, NoneType) { return !x.defined(); }
 };
 inline constexpr NoneType None = {};
+// if (layer == ls::None), if (variable != ls::None): of handles, which may be empty.
+template <typename T>
+requires(!std::is_convertible_v<const T&, Nested<Tensor>> &&
+         requires(const T& handle) {
+           { handle.get() == nullptr } -> std::convertible_to<bool>;
+         }) bool
+operator==(const T& handle, NoneType) {
+  return handle.get() == nullptr;
+}
 inline bool operator==(const Tensor& x, std::nullopt_t) { return !x.defined(); }
 inline bool operator==(const Nested<Tensor>& x, std::nullopt_t) { return !x.defined(); }
 

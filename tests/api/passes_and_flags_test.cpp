@@ -143,6 +143,32 @@ TEST(ClassWeights, LabelsAreRoundedToClasses) {
   EXPECT_NEAR(history.history["loss"][0], (.16 + 3.6 + 2250 + 6250) / 4, 1e-3);
 }
 
+class OtherTypes : public keras::Callback {
+ public:
+  void on_epoch_begin(int, keras::Logs&) override { ++begun; }
+  void on_epoch_end(int, const keras::Logs& logs) override { losses.push_back(logs["loss"]); }
+  void on_train_batch_end(int batch, const keras::Logs&) override { batches += batch; }
+  void on_test_batch_begin(int, const keras::Logs&) override { ++tested; }
+  int begun = 0, batches = 0, tested = 0;
+  std::vector<double> losses;
+};
+
+TEST(Callbacks, TakeLogsAndNumbersOfBatchesOfEitherType) {
+  keras::Sequential model({keras::Input({2}), layers::Dense(1)});
+  model.compile("sgd", "mse");
+  const auto seen = std::make_shared<OtherTypes>();
+  const Tensor x = waves({6, 2}, .3), y = waves({6, 1}, .7);
+  const auto history = model.fit(x, y, 2, 2, 0, {.callbacks = {seen}});
+  model.evaluate(x, y, 3, 0, {.callbacks = {seen}});
+  EXPECT_EQ(seen->begun, 2);
+  EXPECT_EQ(seen->batches, 6);
+  EXPECT_EQ(seen->tested, 2);
+  EXPECT_EQ(ls::min(history.history["loss"]), std::min(seen->losses[0], seen->losses[1]));
+  const keras::LayerHandle none;
+  EXPECT_TRUE(none == ls::None);
+  EXPECT_TRUE(model.layers()[0] != ls::None);
+}
+
 TEST(Results, AWeightedMetricWithTheNameOfAnotherFollows) {
   keras::Sequential model({keras::Input({2}), layers::Dense(1)});
   model.compile("sgd", "mse", {.metrics = {"mae"}, .weighted_metrics = {"mae"}});

@@ -64,28 +64,49 @@ class Callback {
 
   virtual void on_train_begin(const Logs&) {}
   virtual void on_train_end(const Logs&) {}
+  // Logs are const or not, and numbers of batches int or std::int64_t, as an override writes them.
+  virtual void on_epoch_begin(int epoch, Logs& logs) { on_epoch_begin(epoch, std::as_const(logs)); }
   virtual void on_epoch_begin(int, const Logs&) {}
   // May add to the logs ("learning_rate"): later callbacks and the history see it.
   virtual void on_epoch_end(int epoch, Logs& logs) { on_epoch_end(epoch, std::as_const(logs)); }
   // The same for classes that only read the logs.
   virtual void on_epoch_end(int, const Logs&) {}
-  virtual void on_train_batch_begin(std::int64_t batch, const Logs& logs) { on_batch_begin(batch, logs); }
-  virtual void on_train_batch_end(std::int64_t batch, const Logs& logs) { on_batch_end(batch, logs); }
+  virtual void on_train_batch_begin(std::int64_t batch, const Logs& logs) {
+    on_train_batch_begin(static_cast<int>(batch), logs);
+  }
+  virtual void on_train_batch_end(std::int64_t batch, const Logs& logs) {
+    on_train_batch_end(static_cast<int>(batch), logs);
+  }
+  virtual void on_train_batch_begin(int batch, const Logs& logs) { on_batch_begin(batch, logs); }
+  virtual void on_train_batch_end(int batch, const Logs& logs) { on_batch_end(batch, logs); }
   // The older names of the two.
   virtual void on_batch_begin(std::int64_t, const Logs&) {}
   virtual void on_batch_end(std::int64_t, const Logs&) {}
   virtual void on_test_begin(const Logs&) {}
   virtual void on_test_end(const Logs&) {}
-  virtual void on_test_batch_begin(std::int64_t, const Logs&) {}
-  virtual void on_test_batch_end(std::int64_t, const Logs&) {}
+  virtual void on_test_batch_begin(std::int64_t batch, const Logs& logs) {
+    on_test_batch_begin(static_cast<int>(batch), logs);
+  }
+  virtual void on_test_batch_begin(int, const Logs&) {}
+  virtual void on_test_batch_end(std::int64_t batch, const Logs& logs) {
+    on_test_batch_end(static_cast<int>(batch), logs);
+  }
+  virtual void on_test_batch_end(int, const Logs&) {}
   virtual void on_predict_begin(const Logs&) {}
   virtual void on_predict_end(const Logs&) {}
-  virtual void on_predict_batch_begin(std::int64_t, const Logs&) {}
-  virtual void on_predict_batch_end(std::int64_t, const Logs&) {}
+  virtual void on_predict_batch_begin(std::int64_t batch, const Logs& logs) {
+    on_predict_batch_begin(static_cast<int>(batch), logs);
+  }
+  virtual void on_predict_batch_begin(int, const Logs&) {}
+  virtual void on_predict_batch_end(std::int64_t batch, const Logs& logs) {
+    on_predict_batch_end(static_cast<int>(batch), logs);
+  }
+  virtual void on_predict_batch_end(int, const Logs&) {}
   // In place of on_epoch_begin where a resumed fit continues within an epoch, of which `batches` are done.
   virtual void on_epoch_resume(int epoch, std::int64_t batches) {
     static_cast<void>(batches);
-    on_epoch_begin(epoch, {});
+    Logs logs;
+    on_epoch_begin(epoch, logs);
   }
   // After every callback has seen the end of a training batch, or of an epoch: here Trainer::training_state() is
   // complete.

@@ -131,7 +131,8 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
       callbacks.each(&Callback::on_epoch_resume, loop.epoch, loop.batches.batches_done());
     } else {
       session_->reset_metrics();
-      callbacks.each(&Callback::on_epoch_begin, loop.epoch, Logs{});
+      Logs begun;
+      callbacks.each<int, Logs&>(&Callback::on_epoch_begin, loop.epoch, begun);
       batches.begin_epoch();
       loop.within = true;
       loop.results = session_->metric_results();
@@ -217,12 +218,13 @@ Results Trainer::run_epoch(Loop& loop) {
     }
     if (of_unknown_length && !counters) counters.emplace(*session_);
     if (counters) counters->before_step();
-    loop.callbacks.each(&Callback::on_train_batch_begin, loop.batches.begin_step(), Logs{});
+    loop.callbacks.each<std::int64_t, const Logs&>(&Callback::on_train_batch_begin, loop.batches.begin_step(), Logs{});
     do {
       loop.results = train(*batch);
       batch = loop.batches.next_in_execution();
     } while (batch);
-    loop.callbacks.each(&Callback::on_train_batch_end, loop.batches.end_step(), session_->logs_of(loop.results));
+    loop.callbacks.each<std::int64_t, const Logs&>(&Callback::on_train_batch_end, loop.batches.end_step(),
+                                                   session_->logs_of(loop.results));
     loop.callbacks.each(&Callback::after_callbacks);
     if (session_->preempted) break;
   }
@@ -262,12 +264,13 @@ Results Trainer::run_evaluate(EpochIterator& batches, CallbackList& callbacks) {
         results = results_at_the_end(batches, *session_, std::move(results));
       break;
     }
-    callbacks.each(&Callback::on_test_batch_begin, batches.begin_step(), Logs{});
+    callbacks.each<std::int64_t, const Logs&>(&Callback::on_test_batch_begin, batches.begin_step(), Logs{});
     do {
       results = test(*batch);
       batch = batches.next_in_execution();
     } while (batch);
-    callbacks.each(&Callback::on_test_batch_end, batches.end_step(), session_->logs_of(results));
+    callbacks.each<std::int64_t, const Logs&>(&Callback::on_test_batch_end, batches.end_step(),
+                                              session_->logs_of(results));
   }
   results = results.empty() ? session_->metric_results() : session_->loop_results(std::move(results));
   callbacks.each(&Callback::on_test_end, session_->logs_of(results));
@@ -286,7 +289,7 @@ Structure Trainer::run_predict(BatchSource& source, const PredictOptions& option
   while (!stop_predicting) {
     std::optional<Batch> batch = batches.next_execution();
     if (!batch) break;
-    callbacks.each(&Callback::on_predict_batch_begin, batches.begin_step(), Logs{});
+    callbacks.each<std::int64_t, const Logs&>(&Callback::on_predict_batch_begin, batches.begin_step(), Logs{});
     const std::size_t before = parts.size();
     do {
       parts.push_back(predict_batch(*batch));
@@ -297,7 +300,7 @@ Structure Trainer::run_predict(BatchSource& source, const PredictOptions& option
       const std::vector<Structure> outputs(parts.begin() + static_cast<std::ptrdiff_t>(before), parts.end());
       logs["outputs"] = LogValue::of_outputs(outputs.size() == 1 ? outputs[0] : distribute::joined_rows(outputs));
     }
-    callbacks.each(&Callback::on_predict_batch_end, batches.end_step(), logs);
+    callbacks.each<std::int64_t, const Logs&>(&Callback::on_predict_batch_end, batches.end_step(), logs);
   }
   callbacks.each(&Callback::on_predict_end, Logs{});
   if (parts.empty()) throw_invalid_argument("predict requires data: found no batches");
