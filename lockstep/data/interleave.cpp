@@ -6,8 +6,10 @@ namespace {
 
 class InterleaveIterator : public NodeIterator {
  public:
-  InterleaveIterator(const NodePtr& input, FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length)
-      : fn_(std::move(fn)),
+  InterleaveIterator(const NodePtr& input, const FlatMapFunction& fn, std::int64_t cycle_length,
+                     std::int64_t block_length)
+      : fn_(fn),
+        functions_(SharedFunctions::of_datasets(&fn)),
         input_(input->make_iterator()),
         start_(input_->save()),
         slots_(static_cast<std::size_t>(cycle_length)),
@@ -80,6 +82,7 @@ class InterleaveIterator : public NodeIterator {
       if (slot.iterator) throw_invalid_argument("invalid state of a dataset's interleave: one slot twice");
       open(slot, items[i], saved[i].first);
       slot.iterator = iterator_of(slot.dataset);
+      const SharedFunctions::Scope scope(functions_.get());
       slot.iterator->restore(state_at(from, "iterator"));
       restore_nodes(*slot.dataset.node(), state_at(from, "nodes"));
     }
@@ -101,13 +104,12 @@ class InterleaveIterator : public NodeIterator {
     }
     return number;
   }
-  // Datasets of slots live shorter than the passes of a repeat.
-  static std::unique_ptr<NodeIterator> iterator_of(const Dataset& dataset) {
-    const FunctionsOfPasses::Scope none(nullptr);
+  std::unique_ptr<NodeIterator> iterator_of(const Dataset& dataset) const {
+    const SharedFunctions::Scope scope(functions_.get());
     return dataset.node()->make_iterator();
   }
-  static bool next_of(Slot& slot, Item& out) {
-    const FunctionsOfPasses::Scope none(nullptr);
+  bool next_of(Slot& slot, Item& out) const {
+    const SharedFunctions::Scope scope(functions_.get());
     return slot.iterator->next(out);
   }
   void open(Slot& slot, const Item& item, std::int64_t element) {
@@ -121,6 +123,7 @@ class InterleaveIterator : public NodeIterator {
   }
 
   IteratorFunction<FlatMapFunction> fn_;
+  std::shared_ptr<SharedFunctions> functions_;  // of the datasets
   std::unique_ptr<NodeIterator> input_;
   Json start_;
   std::vector<Slot> slots_;

@@ -53,23 +53,38 @@ NodePtr DatasetNode::with_inputs(std::vector<NodePtr>) const {
 }
 
 namespace {
-thread_local FunctionsOfPasses* t_functions = nullptr;
+thread_local SharedFunctions* t_functions = nullptr;
 }  // namespace
 
-FunctionsOfPasses::Scope::Scope(FunctionsOfPasses* functions) : before_(std::exchange(t_functions, functions)) {}
-FunctionsOfPasses::Scope::~Scope() { t_functions = before_; }
+SharedFunctions::Scope::Scope(SharedFunctions* functions) : before_(std::exchange(t_functions, functions)) {}
+SharedFunctions::Scope::~Scope() { t_functions = before_; }
 
-std::shared_ptr<FunctionsOfPasses> FunctionsOfPasses::of_repeat() {
+std::shared_ptr<SharedFunctions> SharedFunctions::of_repeat() {
   if (t_functions) return t_functions->self_.lock();
-  auto functions = std::make_shared<FunctionsOfPasses>();
+  auto functions = std::make_shared<SharedFunctions>();
   functions->self_ = functions;
   return functions;
 }
 
-std::shared_ptr<ops::FunctionDraws> FunctionsOfPasses::draws_of(const void* function) {
+std::shared_ptr<SharedFunctions> SharedFunctions::of_datasets(const void* function) {
+  const auto made = [] {
+    auto functions = std::make_shared<SharedFunctions>();
+    functions->self_ = functions;
+    functions->by_type_ = true;
+    return functions;
+  };
+  if (!t_functions || t_functions->by_type_) return made();
+  const std::lock_guard lock(t_functions->mutex_);
+  std::shared_ptr<SharedFunctions>& functions = t_functions->datasets_[function];
+  if (!functions) functions = made();
+  return functions;
+}
+
+std::shared_ptr<ops::FunctionDraws> SharedFunctions::draws_of(const void* function, const std::type_info& type) {
   if (!t_functions) return std::make_shared<ops::FunctionDraws>();
   const std::lock_guard lock(t_functions->mutex_);
-  std::shared_ptr<ops::FunctionDraws>& draws = t_functions->draws_[function];
+  std::shared_ptr<ops::FunctionDraws>& draws =
+      t_functions->by_type_ ? t_functions->draws_of_types_[type] : t_functions->draws_[function];
   if (!draws) draws = std::make_shared<ops::FunctionDraws>();
   return draws;
 }

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <typeindex>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -109,30 +111,37 @@ ElementSpec spec_of(const Element& element);
 // Shapes with the dimensions unknown in which a and b differ.
 ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b);
 
-// The states of the random operations of functions below a repeat: its passes continue each other's, as the functions
-// of an iterator of TensorFlow belong to the iterator of the whole dataset.
-class FunctionsOfPasses {
+// The states of the random operations of functions below a repeat, and of functions of the datasets that flat_map and
+// interleave make: passes and datasets continue each other's, as the functions of an iterator of TensorFlow belong to
+// the iterator of the whole dataset.
+class SharedFunctions {
  public:
-  // While it lives, iterators that are made on this thread belong to a pass; to none, where `functions` is null.
+  // While it lives, iterators that are made on this thread share the states; none, where `functions` is null.
   class Scope {
    public:
-    explicit Scope(FunctionsOfPasses* functions);
+    explicit Scope(SharedFunctions* functions);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    FunctionsOfPasses* const before_;
+    SharedFunctions* const before_;
   };
   // Those of the repeat above this one, or new ones.
-  static std::shared_ptr<FunctionsOfPasses> of_repeat();
-  // The states of a node's function: new ones outside of repeats.
-  static std::shared_ptr<ops::FunctionDraws> draws_of(const void* function);
+  static std::shared_ptr<SharedFunctions> of_repeat();
+  // Those of the datasets that a node's function makes. They live shorter than the states, so that their functions are
+  // known by their types: lambdas in one place of the program are one function.
+  static std::shared_ptr<SharedFunctions> of_datasets(const void* function);
+  // The states of a node's function: new ones where nothing is shared.
+  static std::shared_ptr<ops::FunctionDraws> draws_of(const void* function, const std::type_info& type);
 
  private:
-  std::weak_ptr<FunctionsOfPasses> self_;
+  std::weak_ptr<SharedFunctions> self_;
   std::mutex mutex_;
+  bool by_type_ = false;
   std::map<const void*, std::shared_ptr<ops::FunctionDraws>> draws_;
+  std::map<std::type_index, std::shared_ptr<ops::FunctionDraws>> draws_of_types_;
+  std::map<const void*, std::shared_ptr<SharedFunctions>> datasets_;
 };
 
 // The function of an iterator, a member of its node: its random operations have states of their own, which begin anew
@@ -140,7 +149,7 @@ class FunctionsOfPasses {
 template <typename Function>
 class IteratorFunction {
  public:
-  explicit IteratorFunction(const Function& fn) : fn_(fn), draws_(FunctionsOfPasses::draws_of(&fn)) {}
+  explicit IteratorFunction(const Function& fn) : fn_(fn), draws_(SharedFunctions::draws_of(&fn, fn.target_type())) {}
   template <typename... Arguments>
   auto operator()(const Arguments&... arguments) {
     const ops::FunctionDraws::Call call(*draws_, ops::FunctionDraws::Nesting::kApart);
@@ -159,7 +168,7 @@ class IteratorFunction {
   // Of an element that is not an iterator's.
   template <typename... Arguments>
   static auto sample(const Function& fn, const Arguments&... arguments) {
-    const FunctionsOfPasses::Scope none(nullptr);
+    const SharedFunctions::Scope none(nullptr);
     IteratorFunction once(fn);
     return once(arguments...);
   }

@@ -15,10 +15,10 @@ using IteratorPtr = std::unique_ptr<NodeIterator>;
 class RepeatIterator : public NodeIterator {
  public:
   RepeatIterator(NodePtr input, std::int64_t count)
-      : node_(std::move(input)), count_(count), functions_(FunctionsOfPasses::of_repeat()), input_(begin_pass()) {}
+      : node_(std::move(input)), count_(count), functions_(SharedFunctions::of_repeat()), input_(begin_pass()) {}
 
   bool next(Item& out) override {
-    const FunctionsOfPasses::Scope scope(functions_.get());
+    const SharedFunctions::Scope scope(functions_.get());
     while (input_) {
       if (input_->next(out)) {
         given_in_epoch_ = true;
@@ -29,7 +29,7 @@ class RepeatIterator : public NodeIterator {
     return false;
   }
   std::int64_t advance(std::int64_t n) override {
-    const FunctionsOfPasses::Scope scope(functions_.get());
+    const SharedFunctions::Scope scope(functions_.get());
     std::int64_t moved = 0;
     while (input_ && moved < n) {
       const std::int64_t of_epoch = input_->advance(n - moved);
@@ -52,7 +52,7 @@ class RepeatIterator : public NodeIterator {
     const Json& input = state_at(state, "input");
     input_ = nullptr;
     if (!input.is_null()) {
-      const FunctionsOfPasses::Scope scope(functions_.get());
+      const SharedFunctions::Scope scope(functions_.get());
       input_ = begin_pass();
       input_->restore(input);
     }
@@ -71,12 +71,12 @@ class RepeatIterator : public NodeIterator {
     given_in_epoch_ = false;
   }
   IteratorPtr begin_pass() {
-    const FunctionsOfPasses::Scope scope(functions_.get());
+    const SharedFunctions::Scope scope(functions_.get());
     return node_->make_iterator();
   }
   NodePtr node_;
   std::int64_t count_;
-  std::shared_ptr<FunctionsOfPasses> functions_;
+  std::shared_ptr<SharedFunctions> functions_;
   IteratorPtr input_;  // null at the end
   std::int64_t epoch_ = 0;
   bool given_in_epoch_ = false;

@@ -52,6 +52,15 @@ TEST_F(RandomRepeats, RandomOperationsOfFunctionsContinue) {
   EXPECT_EQ(numbers(Tensor(*later.next())), (Numbers{41}));
 }
 
+TEST_F(RandomRepeats, RandomOperationsOfDatasetsThatFlatMapMakesContinue) {
+  tf::random::set_seed(7);
+  const Dataset data = Dataset::range(3).flat_map([](const Tensor&) {
+    return Dataset::range(2).map([](const Tensor& v) { return v + tf::random::uniform({}, 0, 100, ls::int64, 3); });
+  });
+  EXPECT_EQ(elements(data), (Numbers{61, 49, 71, 98, 96, 50}));
+  EXPECT_EQ(elements(data.repeat(2)), (Numbers{61, 49, 71, 98, 96, 50, 82, 49, 17, 75, 39, 59}));
+}
+
 TEST_F(RandomRepeats, EachTraceOfAFunctionHasRandomStatesOfItsOwn) {
   const auto draw = [](const Tensor& x) { return tf::reduce_sum(tf::random::uniform(tf::shape(x), {.seed = 1})); };
   const auto sums = [](const auto& function, const std::vector<int>& rows) {
