@@ -81,7 +81,8 @@ class ObjectArg {
                   "objects of this class cannot be copied: give a pointer, std::make_shared<MyClass>(...)");
     object_ = std::make_shared<Class>(std::forward<U>(object));
   }
-  // A function, where Keras takes one. C++ functions have no names: Keras's "<lambda>" stands for it in logs and files.
+  // A function, where Keras takes one. C++ functions have no names: they are Python's lambdas, "lambda" in logs and
+  // "<lambda>" in files.
   template <typename F>
   requires FunctionFor<F, T> ObjectArg(F&& function) {
     require_function<std::decay_t<F>>(function, "an argument that is a function");
