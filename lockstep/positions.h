@@ -19,7 +19,7 @@
 
 namespace lockstep::internal {
 
-// Texts are no truth values, and numbers are no texts.
+// A string does not initialize a bool or a number, nor a number a string.
 template <typename A, typename Field>
 concept FitsField = std::is_convertible_v<const A&, Field> &&
     !(std::is_arithmetic_v<Field> && !std::is_arithmetic_v<A> && !std::is_enum_v<A>);

@@ -60,23 +60,21 @@ SharedFunctions::Scope::Scope(SharedFunctions* functions) : before_(std::exchang
 SharedFunctions::Scope::~Scope() { t_functions = before_; }
 
 std::shared_ptr<SharedFunctions> SharedFunctions::of_repeat() {
-  if (t_functions) return t_functions->self_.lock();
+  return t_functions ? t_functions->self_.lock() : make(false);
+}
+
+std::shared_ptr<SharedFunctions> SharedFunctions::make(bool by_type) {
   auto functions = std::make_shared<SharedFunctions>();
   functions->self_ = functions;
+  functions->by_type_ = by_type;
   return functions;
 }
 
 std::shared_ptr<SharedFunctions> SharedFunctions::of_datasets(const void* function) {
-  const auto made = [] {
-    auto functions = std::make_shared<SharedFunctions>();
-    functions->self_ = functions;
-    functions->by_type_ = true;
-    return functions;
-  };
-  if (!t_functions || t_functions->by_type_) return made();
+  if (!t_functions || t_functions->by_type_) return make(true);
   const std::lock_guard lock(t_functions->mutex_);
   std::shared_ptr<SharedFunctions>& functions = t_functions->datasets_[function];
-  if (!functions) functions = made();
+  if (!functions) functions = make(true);
   return functions;
 }
 

@@ -136,6 +136,8 @@ class SharedFunctions {
   static std::shared_ptr<ops::FunctionDraws> draws_of(const void* function, const std::type_info& type);
 
  private:
+  static std::shared_ptr<SharedFunctions> make(bool by_type);
+
   std::weak_ptr<SharedFunctions> self_;
   std::mutex mutex_;
   bool by_type_ = false;

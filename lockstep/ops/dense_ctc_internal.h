@@ -9,8 +9,9 @@
 namespace lockstep::ops {
 
 // Of logits float32 [time, batch, classes], labels int32 [batch, labels] and the lengths of both, int32 [batch]; one
-// value for each row of the batch. No label is rejected: that of the blank has its probability, one that is no class
-// the probability 1. Labels that do not fit into the steps cost as much as log(1e-307) more than those that do.
+// value for each row of the batch. Labels are not checked, as in TensorFlow: a label equal to the blank has the blank's
+// probability, a label outside of the classes has probability 1. Labels that do not fit into the steps cost as much as
+// log(1e-307) more than those that do.
 Tensor dense_ctc_loss(const Tensor& logits, const Tensor& labels, const Tensor& label_lengths,
                       const Tensor& logit_lengths, std::int64_t blank);
 

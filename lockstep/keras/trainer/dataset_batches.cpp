@@ -100,15 +100,13 @@ class DatasetBatches : public BatchSource {
   }
 
   std::optional<Shape> declared_input_shape() const override {
-    const data::ElementSpec spec = dataset_.element_spec();
+    const data::ElementSpec spec = declared_spec();
     const data::ElementSpec& x = spec.is_list() && !spec.parts().empty() ? spec[0] : spec;
     return x.is_leaf() ? std::optional(x.leaf().shape) : std::nullopt;
   }
 
   bool has_static_rows() const override {
-    const Json draws = random::save_state();  // what functions of datasets draw for an example does not count
-    const auto leaves = dataset_.element_spec().flatten();
-    random::restore_state(draws);
+    const auto leaves = declared_spec().flatten();
     return !leaves.empty() && leaves[0].shape.rank() > 0 && leaves[0].shape[0] != kUnknownDim;
   }
 
@@ -150,6 +148,13 @@ class DatasetBatches : public BatchSource {
   }
 
  private:
+  // What functions of the dataset draw for an example does not count.
+  data::ElementSpec declared_spec() const {
+    const Json draws = random::save_state();
+    data::ElementSpec spec = dataset_.element_spec();
+    random::restore_state(draws);
+    return spec;
+  }
   // The state of workers that each read data of their own.
   void restore_gathered(const Json& state) {
     const bool within = within_pass(state);

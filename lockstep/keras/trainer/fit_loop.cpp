@@ -234,9 +234,7 @@ Results Trainer::run_epoch(Loop& loop) {
 
 EpochIterator Trainer::iterate(BatchSource& source, std::optional<std::int64_t> steps) const {
   if (session_->model.is_sequential() && !session_->model.built()) {
-    const Json draws = random::save_state();  // what functions of datasets draw for an example does not count
     session_->input_shape = source.declared_input_shape();
-    random::restore_state(draws);
   }
   return EpochIterator(source, {steps, session_->options.steps_per_execution});
 }
