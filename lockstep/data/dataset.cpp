@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/node_internal.h"
+#include "lockstep/data/replay_limit_internal.h"
 #include "lockstep/data/sequence_internal.h"
 #include "lockstep/random/seeds.h"
 
@@ -88,6 +89,7 @@ void DatasetIterator::require() const {
 
 void DatasetIterator::restore_state(const Json& state) {
   require();
+  const ReplayLimit limit;
   iterator_->restore(state_at(state, "iterator"));
   restore_nodes(*node_, state_at(state, "nodes"));  // last: iterators that were made took seeds
 }

@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/fashion_mnist.h"
 #include "lockstep/data/fit_order_internal.h"
+#include "lockstep/graph/run_limits.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/seeds.h"
 
@@ -370,6 +371,43 @@ TEST_F(DatasetTest, StatesWithWrongNumbersAreRefused) {
     EXPECT_THROW(restored(windows, "\"given\":", number), Error) << number;
     EXPECT_THROW(restored(Dataset::range(20).batch(4).unbatch(), "\"consumed\":", number), Error) << number;
   }
+}
+
+// A dataset that never ends has any number of elements: computing them again ends with the time of a run.
+TEST_F(DatasetTest, StatesThatCountTooManyElementsEndInTime) {
+  graph::set_run_limits({.max_seconds = 0.2});
+  const auto drawn = [](const Tensor& x) { return ops::cast(x, DType::kFloat32) + ops::random::uniform({}); };
+  const auto late = [](const Dataset& dataset, const char* key) {
+    DatasetIterator iterator = dataset.make_iterator();
+    iterator.next();
+    Json state = iterator.save_state();
+    Json& place = state["iterator"].contains("slots") ? state["iterator"]["slots"][0] : state["iterator"];
+    place[key] = std::int64_t{1} << 61;
+    try {
+      DatasetIterator(dataset.node()).restore_state(state);
+      ADD_FAILURE() << key << ": no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kDeadlineExceeded) << error.what();
+    }
+  };
+  const Dataset endless = Dataset::range(5).repeat();
+  late(endless.map(drawn).shuffle(4), "emitted");
+  late(endless.shuffle(4), "emitted");
+  late(endless.batch(2).unbatch(), "consumed");
+  late(endless.scan(Tensor::scalar(0.0F), [](const Tensor& s, const Tensor&) { return std::pair(s + 1.0, s); }),
+       "given");
+  late(endless.filter([](const Tensor& x) { return ops::less(x, 3.0); }).shuffle(3), "emitted");
+  late(endless.window(2).flat_map([](const Dataset& w) { return w; }), "element");
+  late(Dataset::from_generator([] { return [n = 0]() mutable { return std::optional<Element>(Tensor::scalar(++n)); }; },
+                               TensorSpec(Shape(), DType::kInt32)),
+       "given");
+  graph::set_run_limits({});
+  Json state = endless.skip(3).make_iterator().save_state();
+  state["iterator"]["to_skip"] = std::int64_t{1} << 61;
+  EXPECT_THROW(DatasetIterator(endless.skip(3).node()).restore_state(state), Error);
+  state = endless.shard(3, 1).make_iterator().save_state();
+  state["iterator"]["gap"] = std::int64_t{1} << 61;
+  EXPECT_THROW(DatasetIterator(endless.shard(3, 1).node()).restore_state(state), Error);
 }
 
 // Where no slot is left open there is nothing to wait for.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/replay_limit_internal.h"
 
 namespace lockstep::data {
 namespace {
@@ -44,7 +45,10 @@ void restore_below(const DatasetNode& node, const Json& state, std::size_t& next
 std::int64_t NodeIterator::advance(std::int64_t n) {
   Item item;
   std::int64_t count = 0;
-  while (count < n && next(item)) ++count;
+  while (count < n && next(item)) {
+    ++count;
+    ReplayLimit::check();
+  }
   return count;
 }
 
@@ -113,9 +117,9 @@ std::int64_t state_int(const Json& state, std::string_view key) {
   return value.get<std::int64_t>();
 }
 
-std::int64_t state_count(const Json& state, std::string_view key) {
+std::int64_t state_count(const Json& state, std::string_view key, std::int64_t most) {
   const std::int64_t count = state_int(state, key);
-  if (count < 0) throw_other_pipeline(fmt::format("'{}' is {}", key, count));
+  if (count < 0 || count > most) throw_other_pipeline(fmt::format("'{}' is {}", key, count));
   return count;
 }
 

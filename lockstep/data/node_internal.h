@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -97,7 +98,9 @@ void restore_nodes(const DatasetNode& root, const Json& state);
 // another pipeline.
 const Json& state_at(const Json& state, std::string_view key);
 std::int64_t state_int(const Json& state, std::string_view key);
-std::int64_t state_count(const Json& state, std::string_view key);  // not negative
+// 0 to `most`.
+std::int64_t state_count(const Json& state, std::string_view key,
+                         std::int64_t most = std::numeric_limits<std::int64_t>::max());
 std::pair<std::int64_t, std::int64_t> state_pair(const Json& state, std::string_view key);
 
 // The elements number indices[0] < indices[1] < … counted from where the iterator stands. Throws

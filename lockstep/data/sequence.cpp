@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/replay_limit_internal.h"
 #include "lockstep/data/sequence_internal.h"
 
 namespace lockstep::data {
@@ -32,6 +33,7 @@ class RepeatIterator : public NodeIterator {
     const SharedFunctions::Scope scope(functions_.get());
     std::int64_t moved = 0;
     while (input_ && moved < n) {
+      ReplayLimit::check();
       const std::int64_t of_epoch = input_->advance(n - moved);
       moved += of_epoch;
       given_in_epoch_ = given_in_epoch_ || of_epoch > 0;
@@ -145,7 +147,8 @@ class TakeNode : public PassingNode {
 
 class SkipIterator : public NodeIterator {
  public:
-  SkipIterator(const NodePtr& input, std::int64_t count) : input_(input->make_iterator()), to_skip_(count) {}
+  SkipIterator(const NodePtr& input, std::int64_t count)
+      : input_(input->make_iterator()), count_(count), to_skip_(count) {}
   bool next(Item& out) override {
     start();
     return input_->next(out);
@@ -156,7 +159,7 @@ class SkipIterator : public NodeIterator {
   }
   Json save() const override { return {{"to_skip", to_skip_}, {"input", input_->save()}}; }
   void restore(const Json& state) override {
-    to_skip_ = state_count(state, "to_skip");
+    to_skip_ = state_count(state, "to_skip", count_);
     input_->restore(state_at(state, "input"));
   }
 
@@ -165,7 +168,7 @@ class SkipIterator : public NodeIterator {
     if (to_skip_ > 0) input_->advance(std::exchange(to_skip_, 0));
   }
   IteratorPtr input_;
-  std::int64_t to_skip_;
+  std::int64_t count_, to_skip_;
 };
 
 class SkipNode : public PassingNode {
@@ -192,7 +195,7 @@ class ShardIterator : public NodeIterator {
   }
   Json save() const override { return {{"gap", gap_}, {"input", input_->save()}}; }
   void restore(const Json& state) override {
-    gap_ = state_count(state, "gap");
+    gap_ = state_count(state, "gap", stride_);
     input_->restore(state_at(state, "input"));
   }
 

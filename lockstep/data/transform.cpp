@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "lockstep/data/node_internal.h"
+#include "lockstep/data/replay_limit_internal.h"
 
 namespace lockstep::data {
 namespace {
@@ -20,6 +21,7 @@ class MapIterator : public NodeIterator {
     std::int64_t moved = 0;
     for (Item item; moved < n && fn_.may_draw(); ++moved) {
       if (!next(item)) return moved;
+      ReplayLimit::check();
     }
     return moved + input_->advance(n - moved);
   }
@@ -67,6 +69,7 @@ class FilterIterator : public NodeIterator {
   bool next(Item& out) override {
     while (input_->next(out)) {
       if (keep_(out.element())) return true;
+      ReplayLimit::check();
     }
     return false;
   }

@@ -65,8 +65,8 @@ class OneOf : public L {
  public:
   OneOf() = default;
   OneOf(L list) : L(std::move(list)), given_(true) {}
-  bool has_value() const { return given_; }
-  explicit operator bool() const { return given_; }
+  bool has_value() const { return given_ || !this->value.empty(); }
+  explicit operator bool() const { return has_value(); }
   const L& operator*() const { return *this; }
   const L* operator->() const { return this; }
 

@@ -316,6 +316,13 @@ TEST(GuideLines, SequenceExamples) {
       std::string(ls::io::encode_base64(ls::constant(bytes))),
       "Ch8KCwoCaWQSBRoDCgEHChAKBHRhZ3MSCAoGCgFhCgFiEjkKFAoBdxIPCgUaAwoBAQoGGgQKAgIDCiEKAXgSHAoMEgoKCAAAgD8AAABACgwS"
       "CgoIAABAQAAAgEA");
+  train::SequenceExample filled;  // value by value, as with extend()
+  filled.context.feature["id"].int64_list.value.push_back(7);
+  filled.context.feature["tags"].bytes_list.value = {"a", "b"};
+  filled.feature_lists.feature_list["x"].feature = {floats({1, 2}), floats({3, 4})};
+  filled.feature_lists.feature_list["w"].feature = {ints({1}), ints({2, 3})};
+  EXPECT_EQ(filled.context.feature["id"].WhichOneof(), "int64_list");
+  EXPECT_EQ(filled.SerializeToString(), bytes);
   const io::FeatureDescription context = {{"id", io::FixedLenFeature({}, ls::int64)},
                                           {"tags", io::VarLenFeature(ls::string)}};
   const auto [found, steps] = io::parse_single_sequence_example(

@@ -63,7 +63,7 @@ class Faults:
         self.work.mkdir()
         self.make(self.work)
 
-    def try_all(self, args, check):
+    def try_all(self, args, check, quick=QUICK):
         """`check` gets the work folder, what it held before and is to hold afterwards, and whether the command succeeded."""
         self.start()
         before = contents(self.work)
@@ -72,7 +72,7 @@ class Faults:
         after = contents(self.work)
         assert len(calls) > 3, calls
         cases = [(at, error, permanent) for at in range(1, len(calls) + 1) for error in ERRORS for permanent in (False, True)]
-        for at, error, permanent in tool.pick(cases, QUICK, key=self.probe or str(args[0])):
+        for at, error, permanent in tool.pick(cases, quick, key=self.probe or str(args[0])):
             self.start()
             result, made = self.run(args, at, error, permanent)
             where = f"call {at} ({calls[at - 1]}) fails with {errno.errorcode[error]}{' for good' if permanent else ''}: {result}"
@@ -90,6 +90,7 @@ class Faults:
                 assert not rest, f"{rest} left by {where}"
             check({name: data for name, data in now.items() if name not in rest}, before, after, result.code == 0, where)
         files = "-".join(pathlib.Path(arg).name for arg in args[0 if self.probe else 1:] if str(self.work) in str(arg))
+        files = f"{args[0]}-{files}" if self.probe == "fault_probe" else files
         print(f"\n{self.probe or args[0]} {files or pathlib.Path(args[-1]).stem}: {len(calls)} calls, {self.injected} faults injected")
 
 
@@ -232,6 +233,29 @@ def test_checkpoints_of_iterators_and_tables(tmp_path):
         assert files <= set(contents(work)) and all("ckpt-1." in name and "warning" in where for name in left), f"{left}: {where}"
 
     Faults(tmp_path, lambda _: run(1), probe="checkpoint_script_probe").try_all([scripts[2]], check)
+
+
+# What a program writes and reads again: the commands of fault_probe.cpp, and the name of the file.
+PROGRAMS = {"custom gradients": ("save-gradient", "load-gradient", "model"), "sequences": ("write-records", "read-records", "x.tfrecord")}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_programs(kind, tmp_path):
+    """SavedModels with custom gradients, and datasets of SequenceExamples."""
+    write, read, name = PROGRAMS[kind]
+    path = tmp_path / "work" / name
+
+    def make(work):
+        assert run_probe("fault_probe", write, path, 3).code == 0
+
+    def check_saved(now, before, after, success, where):
+        assert now == after if success else now in (before, after), where
+
+    def check_read(now, before, after, success, where):
+        assert now == before == after and "wrong" not in where, where
+
+    Faults(tmp_path, make, probe="fault_probe").try_all([write, path, 5], check_saved, quick=5)
+    Faults(tmp_path, make, probe="fault_probe").try_all([read, path, 3], check_read, quick=5)
 
 
 MEMORY_AND_THREADS = {
