@@ -10,6 +10,7 @@
 #include "lockstep/keras/preprocessing/categories.h"
 #include "lockstep/keras/preprocessing/feature_layers_internal.h"
 #include "lockstep/keras/preprocessing/lookup.h"
+#include "lockstep/keras/preprocessing/vocabulary_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::utils {
@@ -22,7 +23,7 @@ using keras::Structure;
 
 constexpr const char* kModule = "keras.src.layers.preprocessing.feature_space";
 
-// How many numbers of a layer's there are; empty for layers that give no numbers of categories.
+// The number of categories of a layer; empty for layers whose outputs are not category indices.
 std::optional<std::int64_t> categories_of(const LayerHandle& layer) {
   const std::string kind = layer->class_name();
   if (kind == "IntegerLookup" || kind == "StringLookup") return layers::vocabulary_size(layer);
@@ -55,7 +56,7 @@ FeatureSpace::FeatureArg feature_of(const std::string& name, const Json& json) {
   const std::string what = fmt::format("feature '{}' of a FeatureSpace", name);
   if (!parsed || parsed->class_name != "Feature" || !parsed->config.is_object() ||
       !parsed->config.contains("preprocessor"))
-    throw_invalid_argument(fmt::format("{} is no Feature: {}", what, dump_json(json).substr(0, 120)));
+    throw_invalid_argument(fmt::format("{}: invalid Feature: {}", what, dump_json(json).substr(0, 120)));
   return FeatureSpace::feature({.dtype = member<std::string>(parsed->config, "dtype", what),
                                 .preprocessor = LayerHandle(keras::deserialize_layer(parsed->config["preprocessor"])),
                                 .output_mode = member<std::string>(parsed->config, "output_mode", what)});
@@ -67,7 +68,8 @@ FeatureSpace::Cross cross_of(const Json& json) {
   const Json names = object ? parsed->config.value("feature_names", Json()) : json;
   FeatureSpace::CrossOptions options;
   const bool texts = names.is_array() && std::ranges::all_of(names, [](const Json& name) { return name.is_string(); });
-  if (!texts) throw_invalid_argument(fmt::format("{} is no Cross of a FeatureSpace", dump_json(json).substr(0, 120)));
+  if (!texts)
+    throw_invalid_argument(fmt::format("invalid Cross of a FeatureSpace: {}", dump_json(json).substr(0, 120)));
   for (const Json& name : names) options.feature_names.push_back(name.get<std::string>());
   if (object) {
     options.crossing_dim = member<std::int64_t>(parsed->config, "crossing_dim", "a Cross");
@@ -81,7 +83,8 @@ FeatureSpace::Cross cross_of(const Json& json) {
 bool FeatureSpace::State::learns(const Feature& feature) {
   const std::string kind = feature.preprocessor->class_name();
   if (kind == "Normalization") return feature.preprocessor->get_config().at("mean").is_null();
-  if (kind == "TextVectorization") return feature.preprocessor->get_config().at("vocabulary").is_null();
+  if (kind == "TextVectorization")
+    return !dynamic_cast<const keras::KeepsVocabulary&>(*feature.preprocessor).vocabulary_in_config();
   return kind == "Discretization" || kind == "IntegerLookup" || kind == "StringLookup";
 }
 
@@ -141,7 +144,7 @@ Structure FeatureSpace::State::encode(const std::map<std::string, Tensor>& colum
   if (all.size() == 1) return all[0].second;
   Structure::List parts;
   for (auto& [name, value] : all) {
-    // NumPy's promotion: integers that are given for a feature "float" become those of the others.
+    // NumPy's promotion: integers given for a feature "float" are converted to the dtype of the others.
     const Tensor part = value.leaf();
     parts.push_back(is_floating(part.dtype()) || part.is_symbolic() ? part : ops::cast(part, DType::kFloat32));
   }

@@ -37,26 +37,29 @@ std::vector<Structure> pack_arguments(const ExportFunction& function, const Tens
   return arguments;
 }
 
+// Why these cannot be the outputs of a signature; empty if they can.
+std::string nested_output(const Specs& outputs) {
+  const auto is_nested = [](const Specs& item) { return !item.is_leaf(); };
+  if (outputs.is_list() && std::ranges::any_of(outputs.parts(), is_nested))
+    return "the outputs are nested; return a list or a dict of tensors";
+  if (!outputs.is_dict()) return "";
+  for (const auto& [key, item] : outputs.entries()) {
+    if (is_nested(item)) return fmt::format("output '{}' is not a tensor", key);
+  }
+  return "";
+}
+
 // output_0, output_1, … or the keys of a dict.
 std::vector<std::string> output_names(const Specs& outputs, const std::string& function) {
+  if (const std::string reason = nested_output(outputs); !reason.empty())
+    throw_invalid_argument(fmt::format("signature of '{}': {}", function, reason));
   std::vector<std::string> names;
-  if (!outputs.is_dict()) {
-    if (outputs.is_list()) {
-      for (const Specs& item : outputs.parts()) {
-        if (!item.is_leaf())
-          throw_invalid_argument(
-              fmt::format("signature of '{}': the outputs are nested; return a list or a dict of tensors", function));
-      }
-    }
-    for (std::size_t i = 0; i < outputs.num_leaves(); ++i) names.push_back(fmt::format("output_{}", i));
+  if (outputs.is_dict()) {
+    for (const auto& [key, item] : outputs.entries()) names.push_back(key);
+    std::sort(names.begin(), names.end());
     return names;
   }
-  for (const auto& [key, item] : outputs.entries()) {
-    if (!item.is_leaf())
-      throw_invalid_argument(fmt::format("signature of '{}': output '{}' is not a tensor", function, key));
-    names.push_back(key);
-  }
-  std::sort(names.begin(), names.end());
+  for (std::size_t i = 0; i < outputs.num_leaves(); ++i) names.push_back(fmt::format("output_{}", i));
   return names;
 }
 
@@ -126,13 +129,7 @@ void Export::wrap_default_signature() {
   std::vector<std::size_t> possible;
   for (const std::size_t function : model_.default_signatures) {
     const Specs& outputs = functions_[function][0].outputs;
-    bool is_flat = outputs.num_leaves() > 0;
-    if (outputs.is_list()) {
-      for (const Specs& item : outputs.parts()) is_flat = is_flat && item.is_leaf();
-    } else if (outputs.is_dict()) {
-      for (const auto& [key, item] : outputs.entries()) is_flat = is_flat && item.is_leaf();
-    }
-    if (is_flat) possible.push_back(function);
+    if (outputs.num_leaves() > 0 && nested_output(outputs).empty()) possible.push_back(function);
   }
   if (possible.size() == 1) wrap_signature("serving_default", possible[0]);
 }
@@ -356,7 +353,7 @@ void Export::write_objects(tensorflow::SavedObjectGraph* graph) const {
   for (const auto& [name, gradient] : gradients_) add_gradient(*gradient, graph);
 }
 
-// A function of the gradients of the node's outputs. Tensors that it captures are objects of their own.
+// A function of the gradients of the node's outputs. Tensors that it captures are separate objects.
 void Export::add_gradient(const graph::RegisteredGradient& gradient, tensorflow::SavedObjectGraph* graph) const {
   const auto function = library_.find(gradient.function);
   auto& entry = (*graph->mutable_concrete_functions())[gradient.function];

@@ -187,28 +187,32 @@ def test_checkpoints_in_checkpoints(tmp_path):
     assert_same(state(model), state(keras.models.load_model(tmp_path / "out.keras")))
 
 
-def stateful(seed):
+def stateful(kind, seed):
     cells = [keras.layers.GRUCell(2), keras.layers.LSTMCell(3)]
     layers = [keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True, stateful=True)),
               keras.layers.RNN(cells, return_sequences=True, stateful=True), keras.layers.SimpleRNN(2, stateful=True)]
     model = keras.Sequential([keras.Input((5, 3), batch_size=4), *layers])
+    if kind != "recurrent":
+        layers = [keras.layers.ConvLSTM1D(2, 2, stateful=True, data_format=kind)]
+        model = keras.Sequential([keras.Input((3, 2, 5), batch_size=4), *layers])
     model.compile("sgd", "mse")
     model.optimizer.build(model.trainable_variables)  # without it Keras's checkpoints lack the weights of stacked cells
     rng = np.random.default_rng(seed)
-    values = [*model.weights, *keras.tree.flatten([model.layers[0].forward_layer.states, model.layers[0].backward_layer.states,
-                                                   model.layers[1].states, model.layers[2].states])]
+    recurrent = [layers[0].forward_layer, layers[0].backward_layer, *layers[1:]] if kind == "recurrent" else layers
+    values = [*model.weights, *keras.tree.flatten([layer.states for layer in recurrent])]
     for value in values:
         value.assign(rng.random(value.shape))
     return model, values
 
 
-def test_states_of_recurrent_layers(tmp_path):
+@pytest.mark.parametrize("kind", ["recurrent", "channels_last", "channels_first"])
+def test_states_of_recurrent_layers(kind, tmp_path):
     """Keras's checkpoints contain them, its .keras files do not."""
-    model, values = stateful(28)
+    model, values = stateful(kind, 28)
     path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(str(tmp_path / "theirs"))
-    stateful(29)[0].save(tmp_path / "m.keras")
+    stateful(kind, 29)[0].save(tmp_path / "m.keras")
     assert "missing 0, unused 0" in probe("states", tmp_path / "m.keras", path, tmp_path / "ours")
-    other, restored = stateful(30)
+    other, restored = stateful(kind, 30)
     tf.train.Checkpoint(model=other, optimizer=other.optimizer).restore(str(tmp_path / "ours")).assert_consumed()
     assert_same(values, restored)
 

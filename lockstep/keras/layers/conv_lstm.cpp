@@ -157,9 +157,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     cell_ = this->track("cell", std::make_shared<ConvLstmCell>(o, kRank, std::move(generator)));
   }
 
-  // None with channels first, which Keras's states have, too, and these have not.
   Nested<VariablePtr> kept_states() const override {
-    if (channels_first()) return Nested<VariablePtr>::list({});
     return Nested<VariablePtr>::list(Nested<VariablePtr>::List(kept_.begin(), kept_.end()));
   }
   LoopOptions loop() const override {
@@ -171,6 +169,9 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
             .zero_output_for_mask = zeros_.value_or(o.zero_output_for_mask)};
   }
   void set_zero_output_for_mask(bool zero) override { zeros_ = zero; }
+  bool draws_masks() const override {
+    return this->options_.dropout.value > 0 || this->options_.recurrent_dropout.value > 0;
+  }
   Json get_build_config() const override { return states_.with_states(Layer::get_build_config()); }
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
@@ -209,7 +210,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
   Structure call(const Structure& inputs, const CallContext& context) override {
     const auto& o = this->options_;
     states_.see(inputs.leaf(), context);
-    const Tensor x = channels_first() ? moved(inputs.leaf(), true) : inputs.leaf();
+    const Tensor x = channels_last(inputs.leaf());
     const Tensor first = at_time(x, 0);
     const Tensors dropped = cell_->draw(first, o.dropout.value);
     Run run;
@@ -230,7 +231,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     Steps steps = one_by_one ? run_loop(x, std::move(states), run) : run_steps(std::move(states), run);
     if (o.stateful && !x.is_symbolic()) {
       for (std::size_t i = 0; i < kept_.size(); ++i)
-        kept_[i]->assign(ops::cast(ops::stop_gradient(steps.states[i]), kept_[i]->dtype()));
+        kept_[i]->assign(ops::cast(ops::stop_gradient(in_layout_of_data(steps.states[i])), kept_[i]->dtype()));
     }
     return result(std::move(steps), x);
   }
@@ -266,7 +267,11 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     return ops::transpose(x, order);
   }
 
-  // Those of the batch before, channels last, where the layer is stateful.
+  // Inside the layer channels are last.
+  Tensor channels_last(const Tensor& x) const { return channels_first() ? moved(x, true) : x; }
+  Tensor in_layout_of_data(const Tensor& x) const { return channels_first() ? moved(x, false) : x; }
+
+  // Those of the batch before, in the layout of the data, where the layer is stateful.
   void keep_states(const Shape& shape) {
     if (!kept_.empty()) return;
     if (shape[0] == kUnknownDim) throw_unknown_batch(*this);
@@ -281,16 +286,16 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     if (const Argument* given = context.arguments->find("initial_state")) {
       for (const ArgValue& value : given->flatten()) {
         if (!value.is_tensor()) continue;
-        const Tensor state = ops::cast(value.tensor, this->compute_dtype());
-        states.push_back(channels_first() ? moved(state, true) : state);
+        states.push_back(channels_last(ops::cast(value.tensor, this->compute_dtype())));
       }
     }
     if (states.empty()) {
       const Tensor zeros = ops::zeros_like(ops::slice_axis(projected, projected.rank() - 1, 0, this->options_.filters));
       states = {zeros, zeros};
       if (this->options_.stateful) {
-        keep_states(zeros.shape());
-        for (std::size_t i = 0; i < 2; ++i) states[i] = ops::cast(kept_[i]->read(), this->compute_dtype());
+        keep_states(in_layout_of_data(zeros).shape());
+        for (std::size_t i = 0; i < 2; ++i)
+          states[i] = channels_last(ops::cast(kept_[i]->read(), this->compute_dtype()));
       }
     }
     if (states.size() != 2)
@@ -392,7 +397,6 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
 
   Structure result(Steps steps, const Tensor& x) const {
     const auto& o = this->options_;
-    const auto out = [&](const Tensor& y) { return channels_first() ? moved(y, false) : y; };
     Tensor output = steps.output;
     if (o.return_sequences && graph::stands_for_shape(x)) {
       // (batch, 1, …) along the (1, time, 1, …) of the input
@@ -400,9 +404,10 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
       for (int axis = 2; axis < x.rank(); ++axis) along = ops::slice_axis(along, axis, 0, 1);
       output = ops::expand_dims(output, 1) + ops::cast(along * 0.0, output.dtype());
     }
-    output = out(output);
+    output = in_layout_of_data(output);
     if (!o.return_state) return output;
-    return Structure::list({Structure(output), Structure(out(steps.states[0])), Structure(out(steps.states[1]))});
+    return Structure::list({Structure(output), Structure(in_layout_of_data(steps.states[0])),
+                            Structure(in_layout_of_data(steps.states[1]))});
   }
 
   std::shared_ptr<ConvLstmCell> cell_;

@@ -186,6 +186,7 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
   }
 
   Structure get_initial_state(const Extent& batch_size) const override { return cell_->get_initial_state(batch_size); }
+  bool draws_masks() const override { return cell_->draws_masks(); }
   Nested<VariablePtr> kept_states() const override {
     Nested<VariablePtr>::List all;
     if (kept_.empty()) return Nested<VariablePtr>::list({});
@@ -397,6 +398,11 @@ void throw_unknown_batch(const Layer& layer) {
 std::optional<LoopOptions> loop_options(const Layer& layer) {
   const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&built_in_of(layer));
   return recurrent ? std::optional(recurrent->loop()) : std::nullopt;
+}
+
+bool draws_masks(const Layer& layer) {
+  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&built_in_of(layer));
+  return recurrent && recurrent->draws_masks();
 }
 
 Nested<VariablePtr> kept_states(const Layer& layer) {

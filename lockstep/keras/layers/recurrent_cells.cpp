@@ -1,5 +1,7 @@
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -39,6 +41,8 @@ class GatedCell : public RnnCell {
     if (options_.recurrent_dropout > 0) masks.recurrent = draw({x.dim(0), options_.units}, options_.recurrent_dropout);
     return masks;
   }
+
+  bool draws_masks() const override { return options_.dropout > 0 || options_.recurrent_dropout > 0; }
 
   void build(const Nested<Shape>& shapes) override {
     const Shape shape = shapes.is_list() ? shapes.parts().at(0).leaf() : shapes.leaf();
@@ -250,6 +254,7 @@ class DerivedCell : public RnnCell {
   Ints state_sizes() const override { return built_in_->state_sizes(); }
   std::vector<DType> state_dtypes() const override { return built_in_->state_dtypes(); }
   CellMasks draw_masks(const Tensor& x) override { return built_in_->draw_masks(x); }
+  bool draws_masks() const override { return built_in_->draws_masks(); }
   Tensor project(const Tensor& x, const CellMasks& masks) override {
     return own_step_ ? ops::cast(x, cell_->compute_dtype()) : built_in_->project(x, masks);
   }
@@ -329,6 +334,9 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
     return items;
   }
   bool begins_as_tensor(std::size_t cell) const override { return cells_.at(cell)->begins_as_tensor(0); }
+  bool draws_masks() const override {
+    return std::ranges::any_of(cells_, [](const auto& cell) { return cell->draws_masks(); });
+  }
   std::int64_t output_size() const override { return cells_.back()->output_size(); }
   void build(const Nested<Shape>& shapes) override {
     Shape shape = shapes.is_list() ? shapes.parts().at(0).leaf() : shapes.leaf();
@@ -362,8 +370,8 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
     }
     return result;
   }
-  // A cell after the other over all steps: where a step is masked, no state changes, so that it does not matter what a
-  // cell reads there. Outputs of a sequence that was read backwards are in the order of the steps; its mask is not.
+  // One cell after the other, each over all steps. No state changes in a masked step, so the input of a cell in it does
+  // not matter. With go_backwards, outputs are in the order of the computation and the mask is not.
   std::optional<Outcome> try_run(const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
                                  const CellMasks& masks) override {
     if (mask.defined() && how.go_backwards && cells_.size() > 1) return std::nullopt;

@@ -24,7 +24,7 @@ struct Unroll {
   bool zero_output_for_mask = false;
 };
 struct Outcome {
-  Tensor last, all;  // the one that was asked for, perhaps both
+  Tensor last, all;  // the one that was requested, perhaps both
   Tensors states;
 };
 
@@ -39,6 +39,7 @@ class RnnCell : public Layer {
   // Draws the masks of one call of the layer, for inputs like x (batch, features). As in Keras they are drawn in
   // inference too, and not used then.
   virtual CellMasks draw_masks(const Tensor& x) = 0;
+  virtual bool draws_masks() const { return false; }
   // In the cell's compute dtype, whatever that of x is.
   virtual Tensor project(const Tensor& x, const CellMasks& masks) = 0;
   struct Result {
@@ -54,14 +55,14 @@ class RnnCell : public Layer {
     return std::nullopt;
   }
 
-  // The states as Keras nests them: a list of tensors, of stacked cells of an item for each cell. There a cell of one
-  // state has the tensor where is_tensor(its place), else a list of it.
+  // The states as Keras nests them: a list of tensors; for stacked cells, a list with an item for each cell. The item
+  // of a cell with one state is the tensor if is_tensor(its index), else a list of it.
   using IsTensor = std::function<bool(std::size_t cell)>;
   virtual Structure::List nested(const Tensors& states, const IsTensor& is_tensor) const {
     (void)is_tensor;
     return {states.begin(), states.end()};
   }
-  // Whether the state of a cell of a stack begins as a tensor: of classes without get_initial_state().
+  // Whether the initial state of a cell of a stack is a tensor, which is so for classes without get_initial_state().
   virtual bool begins_as_tensor(std::size_t) const { return false; }
   Structure get_initial_state(const Extent& batch_size) const override;
 
@@ -155,19 +156,22 @@ struct LoopOptions {
   bool zero_output_for_mask = false;
   bool time_major = false;  // (time, batch, features), in Keras 2
 };
-// What Bidirectional asks of its layers.
+// What the wrappers and loaders of recurrent layers need of them.
 class LoopsOverTime {
  public:
   virtual ~LoopsOverTime() = default;
   virtual LoopOptions loop() const = 0;
   virtual void set_zero_output_for_mask(bool zero) = 0;
-  // Those that a stateful layer carries from batch to batch: a list, of stacked cells one list for each cell.
+  // Whether a call draws masks of dropout, as Keras's do in inference too.
+  virtual bool draws_masks() const = 0;
+  // The states that a stateful layer keeps between batches: a list; for stacked cells, one list for each cell.
   virtual Nested<VariablePtr> kept_states() const = 0;
 };
 // For a stateful layer, whose states have the extent of the batch.
 [[noreturn]] void throw_unknown_batch(const Layer& layer);
 // Empty for a layer that is not recurrent.
 std::optional<LoopOptions> loop_options(const Layer& layer);
+bool draws_masks(const Layer& layer);  // false for a layer that is not recurrent
 Nested<VariablePtr> kept_states(const Layer& layer);
 void set_zero_output_for_mask(Layer& layer, bool zero);
 

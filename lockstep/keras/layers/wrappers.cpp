@@ -208,9 +208,7 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     dims.erase(dims.begin() + 1);
     layer_->ensure_built(Shape(std::move(dims)));
     const std::vector<Layer*> parts = layer_->flatten_layers();
-    draws_ = std::any_of(parts.begin(), parts.end(), [](const Layer* part) {
-      return loop_options(*part) && has_recurrent_dropout(part->get_config());
-    });
+    draws_ = std::any_of(parts.begin(), parts.end(), [](const Layer* part) { return draws_masks(*part); });
   }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
@@ -244,16 +242,6 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
   }
 
  private:
-  // Whether the config of a recurrent layer, or of a cell in it, drops anything.
-  static bool has_recurrent_dropout(const Json& config) {
-    if (!config.is_object() && !config.is_array()) return false;
-    if (config.is_object() && config.contains("recurrent_dropout")) {
-      for (const char* key : {"dropout", "recurrent_dropout"}) {
-        if (config.contains(key) && config[key].is_number() && config[key].get<double>() > 0) return true;
-      }
-    }
-    return std::any_of(config.begin(), config.end(), has_recurrent_dropout);
-  }
   // Layers whose result for one step depends on others in the batch, that take a mask, or that draw numbers for each
   // call, as recurrent layers with dropout do in inference too.
   bool per_step(const CallContext& context, const Tensor& mask) const {

@@ -38,12 +38,6 @@ bool is_one_operation(const Layer& layer) {
   return name == "RNN" && std::ranges::any_of(layer.sublayers(), are_cells);
 }
 
-// A ConvLSTM with dropout draws its numbers in inference too.
-bool draws_in_inference(const Layer& conv_lstm) {
-  const Json config = conv_lstm.get_config();
-  return config.at("dropout") != 0.0 || config.at("recurrent_dropout") != 0.0;
-}
-
 // What a call of a layer does depends on its config, its variables and its inputs alone.
 bool can_be_traced(const Layer& layer) {
   if (is_one_operation(layer)) return false;
@@ -52,7 +46,7 @@ bool can_be_traced(const Layer& layer) {
   if (layer.module().is_null() && layer.class_name() != "Functional" && layer.class_name() != "Sequential")
     return false;
   if (layer.activity_regularizer()) return false;
-  if (layer.class_name().starts_with("ConvLSTM")) return !draws_in_inference(layer);  // its cell is a part of it
+  if (layer.class_name().starts_with("ConvLSTM")) return !draws_masks(layer);  // its cell is a part of it
   const std::vector<LayerPtr> inner = layer.sublayers();
   return std::ranges::all_of(inner, [](const LayerPtr& part) { return can_be_traced(*part); });
 }
