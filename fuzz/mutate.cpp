@@ -158,7 +158,7 @@ void add_files(const std::filesystem::path& folder, std::vector<Input>& inputs) 
   for (const auto& file : std::filesystem::directory_iterator(folder)) inputs.push_back(read_file(file.path()));
 }
 
-// A reader without a folder of its own, which reads every format, starts from the files of all.
+// A reader without its own folder, which reads every format, starts from the files of all.
 std::vector<Reader> readers_of(const std::filesystem::path& folder) {
   std::vector<Reader> readers;
   for (const std::string& name : reader_names()) {

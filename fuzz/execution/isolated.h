@@ -1,4 +1,4 @@
-// Runs random cases in a process of their own, so that one that crashes or does not end is a finding like any other.
+// Runs random cases in a separate process, so that one that crashes or does not end is a finding like any other.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ TEST_F(LogTest, TheDefaultWritesToStderr) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "lockstep: warning: disk is slow\n");
 }
 
-// Run in a process of its own by the next test, because the variable is read once.
+// Run in a separate process by the next test, because the variable is read once.
 TEST(LogLevelVariable, Child) {
   if (std::getenv("LOCKSTEP_LOG_TEST_CHILD") == nullptr) return;
   log_warning("a warning");

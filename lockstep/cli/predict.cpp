@@ -120,7 +120,7 @@ void set_run_limits(const Arguments& arguments) {
   graph::set_run_limits(limits);
 }
 
-// What `load` returns, within the time for loading. Running a graph has limits of its own.
+// What `load` returns, within the time for loading. Running a graph has its own limits.
 template <typename Load>
 auto loaded(const Arguments& arguments, const Load& load) {
   const TimeLimit time(arguments);

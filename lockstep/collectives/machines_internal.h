@@ -20,7 +20,7 @@ struct Machines {
   int count() const { return static_cast<int>(ranks.size()); }
   const std::vector<int>& local() const { return ranks[static_cast<std::size_t>(machine)]; }
   bool leads() const { return place == 0; }
-  // Every rank on a machine of its own.
+  // Every rank on its own machine.
   static Machines apart(int rank, int size);
   // From the number of the machine of each rank.
   static Machines of(const std::vector<int>& machines, int rank);

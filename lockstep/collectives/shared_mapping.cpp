@@ -59,8 +59,8 @@ std::unique_ptr<SharedMapping> SharedMapping::open(const std::string& name, std:
   std::string process, descriptor, label;
   words >> process >> descriptor >> label;
   const std::string proc = "/proc/" + process, path = proc + "/fd/" + descriptor;
-  // On another machine the same numbers may be anything. Processes with networks of their own are machines of their
-  // own.
+  // On another machine the same numbers may be anything. Processes in other network namespaces count as
+  // other machines.
   if (label.empty() || !target_of(path).starts_with("/memfd:" + label) ||
       target_of(proc + "/ns/net") != target_of("/proc/self/ns/net"))
     return nullptr;

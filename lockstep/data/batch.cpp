@@ -341,7 +341,8 @@ class PaddedBatchNode : public GroupNode {
   }
 
  private:
-  // Pads what has no fixed extent by some more places than `batch` has: samples differ in what batches differ in.
+  // Pads axes without a fixed extent to a larger size than in `batch`, so that samples of different batches differ in
+  // these axes.
   Padding longer(const Element& batch, std::int64_t places) const {
     Padding padding = padding_;
     padding.shapes.clear();

@@ -67,7 +67,8 @@ class CacheIterator : public NodeIterator {
     if (!out.store()) out = keep(out.element());
     filling_->items.push_back(out);
     ++position_;
-    // With the last element it is complete, as in TensorFlow: whoever knows the cardinality asks for no more, as fit.
+    // The cache is complete with its last element, as in TensorFlow: a reader that knows the cardinality, such as fit,
+    // requests no further element.
     if (size_ == static_cast<std::int64_t>(position_)) {
       contents_ = std::move(filling_);
       cache_.publish(contents_);

@@ -325,7 +325,7 @@ TEST_F(DatasetTest, ResumesExactly) {
   expect_resumes("map cache shuffle", [&] { return Dataset::range(12).map(twice).cache().shuffle(5).batch(2); });
   expect_resumes("shuffle cache", [&] { return Dataset::range(12).shuffle(5).map(twice).cache().repeat(2); });
   expect_resumes("prefetch", [&] { return Dataset::range(12).shuffle(5).batch(2).prefetch(2); });
-  // The prefetch has opened the next repetition, with seeds of its own, before the last batches are taken.
+  // The prefetch has opened the next repetition, with its own seeds, before the last batches are taken.
   expect_resumes("shuffle batch repeat prefetch",
                  [&] { return Dataset::range(6).shuffle(6).batch(2).repeat(4).prefetch(3); });
   expect_resumes(

@@ -122,7 +122,7 @@ TEST_F(DistributedDatasetTest, WorkersTogetherSeeWhatOneReplicaOfAllSees) {
 }
 
 TEST_F(DistributedDatasetTest, ShufflesWithoutASeedTakeTheChiefs) {
-  // Each worker is a process of its own elsewhere; here its seeds are made to differ. TensorFlow: elements seen twice
+  // Elsewhere each worker is a separate process; here its seeds are made to differ. TensorFlow: elements seen twice
   // or never.
   std::atomic<std::int64_t> seed{100};
   for (const AutoShardPolicy policy : {AutoShardPolicy::kData, AutoShardPolicy::kOff}) {

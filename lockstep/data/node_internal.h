@@ -43,7 +43,7 @@ class Item {
 class NodeIterator {
  public:
   virtual ~NodeIterator() = default;
-  // False at the end, and from then on.
+  // False at the end, and afterwards.
   virtual bool next(Item& out) = 0;
   // Leaves out up to n elements; returns how many there were.
   virtual std::int64_t advance(std::int64_t n);
@@ -149,7 +149,7 @@ class SharedFunctions {
   std::map<const void*, std::shared_ptr<SharedFunctions>> datasets_;
 };
 
-// The function of an iterator, a member of its node: its random operations have states of their own, which begin anew
+// The function of an iterator, a member of its node: its random operations have their own states, which begin anew
 // with each iterator that is not of a further pass of a repeat.
 template <typename Function>
 class IteratorFunction {

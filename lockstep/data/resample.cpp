@@ -29,7 +29,7 @@ Shares shares_of(const std::vector<double>& shares, std::string_view name, std::
   return Shares(shares.begin(), shares.end());
 }
 
-// The probability with which an element of each class is accepted, and that of an element as it comes.
+// The probability of accepting an element of each class, and of an element of the input.
 struct Acceptance {
   Shares of_class;
   float as_it_comes = 0;

@@ -62,12 +62,12 @@ class RepeatIterator : public NodeIterator {
   }
 
  private:
-  // An empty input would repeat for ever without an element.
+  // An empty input would be repeated forever without producing an element.
   void begin_epoch() {
     ++epoch_;
     const bool more = count_ < 0 ? given_in_epoch_ : epoch_ < count_;
     input_ = more ? begin_pass() : nullptr;
-    // TensorFlow makes an iterator more than there are passes, for which shuffles below take seeds; but not where it
+    // TensorFlow creates one iterator more than there are passes, for which the shuffles below draw seeds, unless it
     // merges the repeat with a shuffle.
     if (count_ >= 0 && epoch_ == count_ && node_->name() != "shuffle") node_->make_iterator();
     given_in_epoch_ = false;

@@ -86,7 +86,7 @@ class ShuffleIterator : public NodeIterator {
     return state;
   }
 
-  // Reads the elements alone that were in the buffer.
+  // Reads only the elements that were in the buffer.
   void restore(const Json& state) override {
     seeds_ = state_pair(state, "seeds");
     const std::int64_t emitted = state_count(state, "emitted");
@@ -133,9 +133,9 @@ class ShuffleIterator : public NodeIterator {
       ring_.push(std::move(item));
     }
   }
-  // Which elements of the input are in the buffer, from its oldest place on. Element n came to place n of the ring, and
-  // take number t has moved what was in place t to the place that it drew; so the way of each place is followed back to
-  // the take before which it was filled. That are some buffers of takes, not all of them.
+  // The elements of the input that are in the buffer, beginning with its oldest slot. Element n was put into slot n of
+  // the ring, and take t moved the element of slot t to the slot that it drew. So each slot is traced back to the take
+  // before which it was filled, which requires a few times as many takes as the buffer has slots, not all takes.
   std::vector<std::int64_t> buffered_numbers(std::int64_t emitted, std::int64_t buffered) const {
     const std::int64_t total = emitted + buffered;
     const std::int64_t size = std::min(buffer_size_, total);
@@ -181,7 +181,7 @@ class ShuffleIterator : public NodeIterator {
   std::int64_t buffer_size_;
   Seeds seeds_;
   ops::PhiloxStream words_;
-  std::unique_ptr<NodeIterator> input_;  // made when the first element is asked for
+  std::unique_ptr<NodeIterator> input_;  // made when the first element is requested
   Json input_start_;
   Ring ring_;
   std::int64_t emitted_ = 0;

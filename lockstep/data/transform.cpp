@@ -16,7 +16,7 @@ class MapIterator : public NodeIterator {
     out = Item(fn_(item.element()));
     return true;
   }
-  // Of a function that draws random numbers, elements that are left out count.
+  // Skipped elements count if the function draws random numbers.
   std::int64_t advance(std::int64_t n) override {
     std::int64_t moved = 0;
     for (Item item; moved < n && fn_.may_draw(); ++moved) {

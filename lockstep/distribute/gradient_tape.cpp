@@ -137,7 +137,7 @@ Tensors GradientTape::compute(const Tensors& targets, const Tensors& leaves, con
     throw_failed_precondition("GradientTape.gradient was called twice; make the tape persistent to do so");
   }
   used_ = true;
-  // Other tapes that record, which were made before or after this one, may differentiate the gradients again.
+  // Other recording tapes, created before or after this one, may differentiate the gradients again.
   bool create_graph = ops::grad_enabled();
   if (recording_) {
     create_graph = options_.persistent;

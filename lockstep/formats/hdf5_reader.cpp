@@ -106,7 +106,7 @@ class Hdf5File::Parser {
     counting_ = counted;
   }
 
-  // A damaged address makes the values of a dataset those of another, or metadata.
+  // With a damaged address, a dataset would have the values of another one, or metadata.
   void check_overlaps() {
     const auto by_begin = [](const Extent& a, const Extent& b) { return a.begin < b.begin; };
     std::sort(values_.begin(), values_.end(), by_begin);
@@ -126,7 +126,7 @@ class Hdf5File::Parser {
     }
   }
 
-  // A message that is kept in a named datatype is a link of the datatype, too.
+  // A message in a named datatype is also a link to the datatype.
   void count_references() {
     for (const auto& [address, declared] : headers_.take_references()) {
       Links& links = links_[address];
@@ -267,7 +267,7 @@ class Hdf5File::Parser {
   void parse_dataset(const std::vector<Message>& messages, Hdf5Node& node) {
     node.kind = Hdf5Node::Kind::kDataset;
     Storage storage;
-    // A second one would be read into the first.
+    // A second message of the type would be merged into the first one.
     const auto count = [&messages](int type) {
       return std::count_if(messages.begin(), messages.end(), [type](const Message& each) { return each.type == type; });
     };

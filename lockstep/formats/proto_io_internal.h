@@ -24,8 +24,8 @@ void parse_proto(google::protobuf::MessageLite& message, std::span<const std::by
 // The same bytes for the same message: fields by number, map entries by key. Throws ResourceExhausted above 2 GiB.
 std::string serialize_proto(const google::protobuf::MessageLite& message, std::string_view what);
 
-// What `use` returns with an arena for a message of `type` from `bytes` bytes. Throws ResourceExhausted when the arena
-// would pass the memory that parse_proto allows.
+// Calls `use` with an arena for a message of `type` that is parsed from `bytes` bytes, and returns its result. Throws
+// ResourceExhausted when the arena would pass the memory that parse_proto allows.
 std::string with_limited_arena(std::size_t bytes, std::string_view what, std::string_view type,
                                const std::function<std::string(google::protobuf::Arena&)>& use);
 

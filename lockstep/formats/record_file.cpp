@@ -17,7 +17,8 @@ constexpr std::size_t kChecksum = 4;
 
 }  // namespace
 
-// Compares the checksum also where fuzz targets take any for the right one: there every file would be records.
+// Compares the checksum in fuzz targets too, which accept any checksum elsewhere: otherwise every file would be
+// recognized as records.
 bool looks_like_tfrecord(std::span<const std::byte> bytes) {
   constexpr std::size_t kLength = sizeof(std::uint64_t);
   return bytes.size() >= kHeader &&

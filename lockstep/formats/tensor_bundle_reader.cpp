@@ -412,7 +412,8 @@ void BundleReader::check_slices(const Entry& entry) const {
     }
     stored += elements;
   }
-  // Each pair of slices is compared along each axis, so that their number must be bounded; empty ones overlap none.
+  // Each pair of slices is compared along each axis, so their number must be bounded. Empty slices do not overlap
+  // others.
   const std::size_t most =
       20'000 / static_cast<std::size_t>(std::ceil(std::sqrt(std::max(1, entry.info.shape.rank()) / 2.0)));
   std::erase_if(boxes, [](const auto& box) {

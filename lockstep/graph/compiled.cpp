@@ -43,8 +43,8 @@ std::int64_t rows_of_piece(std::int64_t batch) {
   return std::clamp<std::int64_t>(batch / (2 * ops::parallel_threads()), 1, kMostRows);
 }
 
-// More rows of a batch where most of a run's time is the reading of weights: as many as leave the values in the cache,
-// or few in comparison with the weights, in pieces of about as many rows for each thread.
+// More rows of a batch at a time if a run spends most of its time reading weights: as many rows as have their values in
+// the cache, or few in comparison with the weights, in pieces of about equal numbers of rows for the threads.
 std::int64_t rows_for_weights(const inference::Program& program, std::int64_t rows, std::int64_t batch) {
   const std::int64_t weights = program.weights_read();
   if (weights <= inference::kHeavy) return rows;
@@ -70,7 +70,7 @@ std::string key_of(std::span<const Tensor> feeds, std::int64_t rows) {
   return key;
 }
 
-// Those that may be others in the next run.
+// Inputs that may differ in the next run.
 std::span<const Tensor> inputs_of(const Tensors& feeds, const RunContext& context) {
   return std::span(feeds).first(feeds.size() - std::min(feeds.size(), context.captured));
 }
@@ -245,7 +245,7 @@ CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds,
         continue;
       }
       if (output.value < 0 || output.row_axis != 0) return nullptr;
-      // Inputs and results that are asked for twice are copied.
+      // Inputs and results that are requested twice are copied.
       const bool taken = std::ranges::find(inputs, output.value) != inputs.end() ||
                          std::ranges::find(outputs, output.value) != outputs.end();
       if (taken) {

@@ -77,10 +77,10 @@ class Executable {
                                              std::shared_ptr<Resources> resources);
   ~Executable();
 
-  // Feeds in the order given to prepare (a function: its arguments). With symbolic feeds, or while a trace is
-  // active, the operations are recorded one by one, so a loaded function can be traced into another graph.
-  // `captures` are the last arguments of a function: the same tensors in most runs, which programs take as constants.
-  // Throws ResourceExhausted or DeadlineExceeded beyond the limits of the resources.
+  // Feeds in the order given to prepare (a function: its arguments). With symbolic feeds, or while a trace is active,
+  // the operations are recorded one by one, so a loaded function can be traced into another graph. `captures` are the
+  // last arguments of a function. They are the same tensors in most runs, so programs treat them as constants. Throws
+  // ResourceExhausted or DeadlineExceeded beyond the limits of the resources.
   Tensors run(const Tensors& given, const Tensors& captures = {}) const;
   // As a program of lockstep/inference; nothing where run() would run the operations one by one.
   std::optional<Tensors> run_compiled(const Tensors& feeds) const;

@@ -207,8 +207,8 @@ Lowered Lowering::read(const Lowered& resource) {
 
 namespace {
 
-// Operations whose results two numbers of rows show for all numbers: each element is an element of the inputs, or a sum
-// or product of some.
+// Operations whose results for two numbers of rows determine those for all numbers: each element is an element of the
+// inputs, or a sum or product of some.
 bool is_linear(std::string_view op) {
   static const std::unordered_set<std::string_view> names = {
       "Pack",      "ConcatV2", "Concat",   "Reshape",   "ExpandDims",  "Squeeze",       "Cast", "Fill",
@@ -231,8 +231,8 @@ bool is_all_true(const Tensor& test) {
 
 }  // namespace
 
-// Results that depend on the number of rows are known for two numbers only. These tell nothing of rows > 3 or of random
-// numbers; of linear functions and of what is alike in all rows they do.
+// Results that depend on the number of rows are known for two numbers of rows only. These determine linear functions
+// and values that are equal in all rows, but not an expression such as rows > 3 or random numbers.
 bool Lowering::holds_for_all_rows(const Step& step, std::span<const Lowered> inputs) const {
   const std::string& op = step.node->op;
   const auto is_alike = [&](const Lowered& input) { return !as_one_row(input).other.defined(); };
@@ -460,7 +460,7 @@ Lowered Lowering::custom(const Step& step, std::span<const Lowered> inputs, cons
   return customs(step, inputs, {&like, 1}, rowwise)[0];
 }
 
-// Several results are parts of one value of the program, and copied from there: a step writes one value.
+// Several results are parts of one value of the program and are copied from it, because a step writes one value.
 std::vector<Lowered> Lowering::customs(const Step& step, std::span<const Lowered> inputs, std::span<const Lowered> like,
                                        bool rowwise) {
   require(!like.empty());

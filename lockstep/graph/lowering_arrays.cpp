@@ -77,7 +77,8 @@ LoweredTensors add_n(Lowering& lowering, const Step& step, Inputs inputs, Inputs
   return {sum};
 }
 
-// Each row of the result follows from that row of the data: of a transposed convolution the last input, else the first.
+// Each row of the result depends on the same row of the data, which is the last input of a transposed convolution and
+// otherwise the first input.
 LoweredTensors rowwise(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const std::size_t data = step.node->op == "Conv2DBackpropInput" ? 2 : 0;
   bool fits = like[0].dims.size() > 1;
@@ -436,7 +437,7 @@ LoweredTensors strided_slice(Lowering& lowering, const Step& step, Inputs inputs
   } else if (lowering.by_rows()) {
     const Dims begin = lowering.integers(inputs[1]), strides = lowering.integers(inputs[3]);
     const auto bit = [&](const char* name) { return (step.attr<std::int64_t>(name) & 1) != 0; };
-    // An end that is the same for all batches leaves rows out, and so does one before the last row.
+    // An end that is equal for all batches skips rows, as does an end before the last row.
     const bool whole = !part.dims.empty() && part.dims[0] == inputs[0].dims[0];
     const bool to_end = bit("end_mask") || (inputs[2].other.defined() && whole);
     const bool all = bit("ellipsis_mask") || ((bit("begin_mask") || begin.at(0) == 0) && strides.at(0) == 1 && to_end);
@@ -500,7 +501,8 @@ std::optional<LoweredTensors> gather_constant(Lowering& lowering, const Step& st
   return LoweredTensors{out};
 }
 
-// Rows of a batch are rows of the indices of one table, or rows of x whose axes of the batch, or later ones, are read.
+// Rows of a batch are rows of the indices into one table, or rows of x if the gather is along the batch axes or later
+// ones.
 bool gathers_within_rows(const Lowering& lowering, const Step& step, Inputs inputs) {
   const Lowered &x = inputs[0], &indices = inputs[1];
   const auto rank = static_cast<std::int64_t>(x.dims.size());

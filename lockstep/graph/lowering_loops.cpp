@@ -1,5 +1,5 @@
 // Loops and lists of tensors as steps of a program. What only depends on constants, such as the number of iterations
-// and the positions in lists, is computed here for all iterations; the rest of the body is a program of its own.
+// and the positions in lists, is computed here for all iterations; the rest of the body is a separate program.
 #include <algorithm>
 #include <cstring>
 #include <utility>

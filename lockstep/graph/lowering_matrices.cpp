@@ -61,8 +61,8 @@ Lowered without_padding(const Lowering& lowering, const Lowered& image, WindowGe
   return padding->from;
 }
 
-// A depthwise convolution with several results for a channel: one of channels that are repeated. Its weights [h, w, C,
-// M] are [h, w, C * M] too; those of a single channel are weights of a plain convolution.
+// A depthwise convolution with a multiplier is a depthwise convolution of repeated channels. Its weights [h, w, C, M]
+// have the same layout as [h, w, C * M]; those of a single channel are weights of a plain convolution.
 LoweredTensors multiplied(Lowering& lowering, const Step& step, const Lowered& image, const Lowered& kernel,
                           const Lowered& like) {
   const std::int64_t channels = kernel.dims[2], times = kernel.dims[3];
@@ -109,7 +109,7 @@ LoweredTensors convolution(Lowering& lowering, const Step& step, Inputs inputs, 
   return {out};
 }
 
-// Weights [h, w, I, O] as [h, w, O, I], the window turned around.
+// Weights [h, w, I, O] as [h, w, O, I], the reversed window.
 inference::Constant flipped(const inference::Constant& weights, const WindowGeometry& g) {
   std::vector<float> out(static_cast<std::size_t>(weights.size));
   const std::int64_t cells = g.window_h * g.window_w, in = g.channels, of = g.out_channels;
@@ -122,7 +122,7 @@ inference::Constant flipped(const inference::Constant& weights, const WindowGeom
   return inference::Constant::of(std::move(out));
 }
 
-// Conv2DBackpropInput: the transposed convolution. With stride 1 it is one with the window turned around.
+// Conv2DBackpropInput: the transposed convolution. With stride 1 it is one with the reversed window.
 LoweredTensors transposed_convolution(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Lowered &kernel = inputs[1], &image = inputs[2];
   const bool fits = is_nhwc(step) && like[0].dtype == DType::kFloat32 && kernel.is_constant() &&
@@ -317,7 +317,7 @@ std::optional<Lowered> einsum_as_products(Lowering& lowering, const std::string&
     return std::nullopt;
   }
   const Lowered &left = inputs[swapped ? 1 : 0], &right = inputs[swapped ? 0 : 1];
-  // Each row of the batch is a matrix of its own, or a part of the rows of A.
+  // Each row of the batch is a separate matrix, or a part of the rows of A.
   const char first = names[2].empty() ? ' ' : names[2][0];
   const bool of_both = batch.find(first) != std::string::npos && a.names[0] == first && b.names[0] == first;
   const bool of_rows = rows.find(first) != std::string::npos && a.names[0] == first && right.is_constant();

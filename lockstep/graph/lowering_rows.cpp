@@ -1,5 +1,5 @@
 // Operations along axes, of segments and of matrices, by the kernels of the table: which of them take each row of a
-// batch to results of its own.
+// batch to separate results.
 #include <algorithm>
 #include <unordered_map>
 
@@ -40,7 +40,7 @@ LoweredTensors one_hot(Lowering& lowering, const Step& step, Inputs inputs, Inpu
   return {lowering.custom(step, inputs, like[0], rows && others_fit(inputs))};
 }
 
-// Sums, maxima, ... of the rows of each segment, where the segments are known. Rows of a batch are along a later axis.
+// Sums, maxima, ... of the rows of each segment, if the segments are known. The rows of a batch are along a later axis.
 LoweredTensors segments(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Lowered &x = inputs[0], &ids = inputs[1];
   const auto axes = static_cast<int>(ids.dims.size());  // that become one

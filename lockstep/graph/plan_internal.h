@@ -24,7 +24,7 @@ struct RunContext {
   Resources& resources;
   const FunctionLibrary& library;
   RunBudget& budget;
-  bool recording = false;    // into a graph, or for shapes only
+  bool recording = false;    // into a graph, or to infer shapes
   std::size_t captured = 0;  // feeds at the end that are the same in most runs
 };
 

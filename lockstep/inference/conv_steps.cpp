@@ -84,8 +84,8 @@ class ConvStep : public WeightedStep {
   // Large weights are read once for all images.
   void run_by_panels(const Run& run) const {
     const std::int64_t pixels = g_.out_h * g_.out_w, panel = ops::direct_kernels().panel;
-    // A few channels at the end go with the panel before them: conv_forward takes a convolution with so few channels
-    // for one whose weights were packed in another order.
+    // A few channels at the end are computed with the panel before them, because conv_forward assumes another order of
+    // the packed weights for a convolution with so few channels.
     const bool few = g_.out_channels % panel <= ops::direct_kernels().width;
     const std::int64_t panels = std::max<std::int64_t>(1, g_.out_channels / panel + (few ? 0 : 1));
     pad(run, 0, images_);
@@ -115,7 +115,7 @@ class ConvStep : public WeightedStep {
     if (!units.has_all_channels()) finish_all(run);
   }
 
-  const int outputs_;  // of a tile along each axis, by Winograd's way; or 0
+  const int outputs_;  // of a tile along each axis, by Winograd's algorithm; or 0
   bool relu_ = false;  // applied by the loops
 };
 

@@ -18,14 +18,14 @@ float* scratch(std::int64_t count) {
   return floats.data();
 }
 
-// `kCount` floats, or where that is 0 `count`, for each pixel of a row.
+// `kCount` floats, or if that is 0 `count`, for each pixel of a row.
 template <int kCount>
 void copy_pixels(const float* from, std::int64_t from_pixel, std::int64_t pixels, std::int64_t count, float* to) {
   const std::int64_t floats = kCount > 0 ? kCount : count;
   for (std::int64_t i = 0; i < pixels; ++i) std::copy_n(from + i * from_pixel, floats, to + i * floats);
 }
 
-// The channels of a group are copied into an image of their own, with its border.
+// The channels of a group are copied into their own image, with its border.
 class GroupedStep : public WeightedStep {
  public:
   GroupedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
@@ -106,8 +106,8 @@ class TransposedStep : public WeightedStep {
   }
 
   void run(const Run& run) const override {
-    // Few channels have sums of another order where images are not side by side: results would depend on the number of
-    // images, and so of threads.
+    // With few channels the order of the sums differs if images are not computed together, so results would depend on
+    // the number of images and therefore of threads.
     const bool few = g_.channels <= ops::direct_kernels().width / 2;
     const auto side_by_side = [&](const ops::ConvPhase& p) { return !few && ops::fits_groups(p.bare, images_); };
     if (std::ranges::any_of(phases_.phases, side_by_side)) {

@@ -27,7 +27,7 @@ class PoolStep : public Step {
         const float* const x = input(run, 0) + n * in;
         float* const y = output(run) + n * g_.out_h * row;
         if (maximum_) {
-          // The rows as an image of their own: the border above moves with them.
+          // The rows as their own image: the border above moves with them.
           ops::WindowGeometry g = g_;
           const std::int64_t top = first * g_.stride_h - g_.pad_top;
           g.out_h = last - first;

@@ -79,7 +79,7 @@ ZipReader::Directory ZipReader::locate_directory() const {
   if (directory.offset > limit || directory.size > limit - directory.offset) {
     damaged(fmt::format("the directory (offset {}, {} bytes) is outside the file", directory.offset, directory.size));
   }
-  // Readers that allow for bytes before the archive would find another directory there.
+  // Readers that accept bytes before the archive would find another directory.
   if (directory.offset + directory.size != limit)
     damaged(
         fmt::format("{} bytes between the directory and its end record", limit - directory.offset - directory.size));

@@ -21,7 +21,7 @@ std::optional<std::int64_t> as_integer(const Json& value) {
   return static_cast<std::int64_t>(number);
 }
 
-// Axes are counted by int, to which a greater number would be cut.
+// Axes are int; a greater number would be truncated.
 bool is_axis_too_far(std::string_view key, const Json& found) {
   if (key != "axis" && key != "axes") return false;
   if (found.is_array() || found.is_object())

@@ -189,12 +189,12 @@ struct FieldType<DataFormat> {
  private:
   static NullAs<std::string> held(const DataFormat& v) { return null_read_as(v.value, "channels_last"); }
 };
-// One that Keras does not look at unless it is `used`.
+// An argument that Keras ignores unless it is `used`.
 template <typename T>
 NullAs<T> null_unless(bool used, T& value) {
   return {value, value, false, used};
 }
-// One that Keras never looks at.
+// An argument that Keras always ignores.
 template <typename T>
 NullAs<T> null_ignored(T& value) {
   return null_unless(false, value);

@@ -11,7 +11,7 @@ namespace {
 void print_value(std::ostream& out, double value) { out << python_float(value); }
 void print_value(std::ostream& out, std::int64_t value) { out << value; }
 void print_value(std::ostream& out, int value) { out << value; }
-// As repr(): quotes within are those that end the text otherwise.
+// As repr(): in double quotes if the string contains single quotes only.
 void print_value(std::ostream& out, const std::string& text) {
   const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   out << quote << text << quote;

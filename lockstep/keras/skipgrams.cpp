@@ -54,7 +54,8 @@ std::pair<WordPairs, std::vector<std::int32_t>> skipgrams(const std::vector<std:
   if (o.shuffle) {
     const std::int64_t seed = o.seed ? *o.seed : random::python_randint(0, 10000000);
     const auto order = random::python_shuffled(seed, static_cast<std::int64_t>(couples.size()));
-    random::python_shuffled(seed, static_cast<std::int64_t>(labels.size()));  // as Python's generator is left
+    random::python_shuffled(seed,
+                            static_cast<std::int64_t>(labels.size()));  // from the current state of Python's generator
     couples = in_order(couples, order);
     labels = in_order(labels, order);
   }

@@ -171,7 +171,7 @@ Values proximal_gradient_descent(const Values& old, const at::Tensor& g, const A
   return {proximal(old[0], g, at::full_like(g, in.number("alpha")), in)};
 }
 
-// What the kernels of TensorFlow require of the numbers; of those of Ftrl only the one for rows does.
+// Requirements of TensorFlow's kernels on the hyperparameters; for Ftrl only the kernel for rows has them.
 void check_numbers(const Arguments& in) {
   const double lr = in.number("lr");
   const bool zero_fits = in.has("linear") && in.flag("multiply_linear_by_lr");

@@ -53,7 +53,7 @@ Tensors by_words(const Call& call, const F& of_words) {
   for (std::int64_t i = 0; i < out.numel(); ++i) to[i] = of_words(left[i], right[i]);
   return one(out);
 }
-// As add_binary, with a function of its own for uint64.
+// As add_binary, with its own function for uint64.
 template <typename F>
 void add_binary(Table& table, std::string_view name, Binary f, const F& of_words) {
   table.add(name, broadcast_rule, [f, of_words](const Call& call) {

@@ -88,7 +88,7 @@ ClassDistribution unigrams_of(const Call& call, std::int64_t range) {
   for (const float weight : call.attr<std::vector<float>>("unigrams")) {
     if (number++ % shards == shard) weights.push_back(std::pow(weight, distortion));
   }
-  if (static_cast<std::int64_t>(weights.size()) != range)  // also of one shard of several, as in TensorFlow
+  if (static_cast<std::int64_t>(weights.size()) != range)  // also with one of several shards, as in TensorFlow
     throw_invalid_argument(fmt::format("range_max is {}, but there are weights of {} classes", range, weights.size()));
   float sum = 0;
   for (const float weight : weights) sum += weight;

@@ -1,4 +1,4 @@
-// Composites of several operations with kernels of their own, forward and back: one node of autograd each. Includes
+// Composites of several operations with their own kernels, forward and back: one node of autograd each. Includes
 // LibTorch: for sources of lockstep/ops only.
 #pragma once
 
@@ -23,7 +23,7 @@ class Composite {
   virtual Made forward(const Values& inputs, bool keep) const = 0;
   struct Recorded {
     Values inputs, outputs, kept;
-    std::vector<bool> wanted;  // the inputs whose gradients are asked for
+    std::vector<bool> wanted;  // the inputs whose gradients are requested
   };
   // Gradients of the inputs; undefined where none is wanted. An undefined dy is zero; at least one is defined.
   virtual Values backward(const Recorded& recorded, const Values& dys) const = 0;

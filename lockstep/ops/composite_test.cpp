@@ -1,4 +1,4 @@
-// Composites with kernels of their own against their plain operations: values, gradients, second gradients; and the
+// Composites with their own kernels against their plain operations: values, gradients, second gradients; and the
 // same bytes from any number of threads.
 #include <cstring>
 #include <functional>
@@ -355,7 +355,7 @@ TEST(Composite, Activations) {
   }
 }
 
-// Operations that have loops of their own for large tensors.
+// Operations that have their own loops for large tensors.
 TEST(Composite, LargeTensors) {
   Numbers numbers(5);
   const Tensor images = numbers.tensor({4, 17, 19, 24}), volumes = numbers.tensor({2, 9, 11, 13, 16});
@@ -401,7 +401,7 @@ TEST(Composite, ConvolutionsOfVolumes) {
     std::int64_t in = numbers.whole(1, 20), out = numbers.whole(1, 20);
     Ints strides = {1, 1, 1}, dilations = strides;
     (numbers.coin() ? strides : dilations) = extents(1, 2);
-    if (seed % 4 == 3) {  // slices that are convolved by Winograd's way
+    if (seed % 4 == 3) {  // slices that are convolved by Winograd's algorithm
       size[1] = size[2] = 3, strides[1] = strides[2] = dilations[1] = dilations[2] = 1;
       in = numbers.whole(16, 24), out = numbers.whole(16, 24);
     }

@@ -256,7 +256,7 @@ Tensors conv3d(const Call& call) {
   return one(LateStart::apply(early, values));
 }
 
-// ---- gradients as operations of their own ---------------------------------------------------------------
+// ---- gradients as separate operations ---------------------------------------------------------------
 // Images, filters and their gradients have 4 axes in the operations of 2D, 5 in those of 3D.
 void require_rank(const Call& call, std::string_view what, const Shape& shape) {
   const int rank = call.name().starts_with("Conv3D") ? 5 : 4;

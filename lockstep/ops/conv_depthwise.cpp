@@ -1,5 +1,5 @@
-// Depthwise convolutions of float32 NHWC images, by own loops both ways. With several filters for each channel, the
-// channels of the image are repeated: each copy has one filter then.
+// Depthwise convolutions of float32 NHWC images, by separate loops for both passes. With several filters for each
+// channel, the channels of the image are repeated: each copy has one filter then.
 #include <algorithm>
 
 #include <ATen/ATen.h>

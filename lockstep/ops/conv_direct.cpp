@@ -52,8 +52,8 @@ namespace {
 
 constexpr std::int64_t kFewPixels = 96;
 constexpr std::int64_t kMostOfChunk = 8;  // images
-// Pixels of the output for which a sum of its own costs a few percent of what computes it. A sum of Winograd's way is
-// four times as large, and an addition to it is worth four products.
+// Pixels of the output for which a separate sum costs a few percent of what computes it. A sum of Winograd's algorithm
+// is four times as large, and an addition to it is worth four products.
 constexpr std::int64_t kPixelsOfChunk = 512, kWinogradPixelsOfChunk = 4096;
 constexpr std::int64_t kPartsLimit = 8 << 20;  // floats
 
@@ -157,7 +157,7 @@ class BackwardPass {
   Gradients run() {
     Gradients out = gradients();
     if (!to_kernel_ || !out.kernel.defined() || is_finite(out.kernel)) return out;
-    // Transformed infinities are NaN in all cells of the window; the direct way leaves them where they are.
+    // Transformed infinities are NaN in all cells of the window; the direct algorithm leaves them where they are.
     BackwardPass directly = *this;
     directly.to_kernel_ = WinogradWay(), directly.wanted_ = {.kernel = true};
     out.kernel = directly.gradients().kernel;

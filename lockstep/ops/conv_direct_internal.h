@@ -63,9 +63,9 @@ at::Tensor direct_transposed(const at::Tensor& x, const at::Tensor& kernel, cons
 Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y,
                                      const at::Tensor& dy, const ConvWindow& w, Wanted wanted);
 
-// The data that the loops read of a kernel [h, w, I, O] (depthwise: [h, w, channels, filters of each]) and a bias
-// (undefined: none), with the norm after them folded in. From the second call with the same values on, the same weights
-// are given again: values that variables hold are immutable while somebody else holds them too.
+// The packed data of a kernel [h, w, I, O] (depthwise: [h, w, channels, filters of each]) and a bias (undefined: none),
+// with the normalization after them folded in. From the second call with the same values on, the same packed weights
+// are returned: values of variables are immutable while they are shared.
 ConvWeights kept_weights(const at::Tensor& kernel, const at::Tensor& bias, const FollowingNorm& norm, bool depthwise);
 
 // A depthwise convolution with a kernel [h, w, channels, filters of each], tied to autograd where it is on.

@@ -207,7 +207,7 @@ void expect_sums(ConvDraw& draw, const DrawnWindow& w, const Sums& sums, bool tr
       inputs, wanted(sums, transposed, relu, inputs), what);
 }
 
-// Windows of 3 x 3 over more channels: by Winograd's way where winograd_outputs() finds it faster.
+// Windows of 3 x 3 over more channels: by Winograd's algorithm where winograd_outputs() finds it faster.
 TEST(DirectConv, ThreeByThree) {
   for (unsigned seed = 0; seed < 24; ++seed) {
     ConvDraw draw(seed + 3000);

@@ -102,7 +102,7 @@ class Volumes {
   // The gradient of x, which is also the transposed convolution of dy.
   at::Tensor adjoint(const at::Tensor& dy, const at::Tensor& kernel) const {
     std::vector<Adjoint> adjoints;
-    std::vector<at::Tensor> flipped;  // instead of these, by Winograd's way
+    std::vector<at::Tensor> flipped;  // instead of these, by Winograd's algorithm
     for (std::int64_t cell = 0; cell < cells_; ++cell) {
       if (way_back_) {
         flipped.push_back(winograd_weights(adjoint_geometry_, way_back_.outputs, kernel[cell], true));

@@ -1,4 +1,4 @@
-// Winograd's way for tensors: its weights, and the convolution that takes gradients back. Includes LibTorch: for
+// Winograd's algorithm for tensors: its weights, and the convolution that takes gradients back. Includes LibTorch: for
 // sources of lockstep/ops only.
 #pragma once
 

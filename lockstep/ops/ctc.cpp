@@ -235,7 +235,7 @@ Tensors beam_search_decoder(const Call& call) {
 
 // ---- the loss
 // --------------------------------------------------------------------------------------------------------
-// The loss where each step gives a label of its own: only blanks may last for several steps. 0 for sequences that are
+// The loss where each step gives its own label: only blanks may last for several steps. 0 for sequences that are
 // too short.
 at::Tensor loss_of_each_step(const at::Tensor& logs, const Ints& lengths, const std::vector<Ints>& labels) {
   constexpr double kNever = -1e30;  // not infinite, so that gradients are finite
@@ -283,7 +283,7 @@ Tensors ctc_loss(const Call& call) {
     own.push_back(values[i]);
   }
   const bool merge = call.attr<bool>("ctc_merge_repeated");
-  Ints targets, counts, endless;  // whether no path has the labels, though there are steps enough without blanks
+  Ints targets, counts, endless;  // whether no path has the labels, although there are enough steps without blanks
   for (std::size_t b = 0; b < labels.size(); ++b) {
     const auto count = static_cast<std::int64_t>(labels[b].size());
     if (count > lengths[b] && !call.attr<bool>("ignore_longer_outputs_than_inputs"))
@@ -309,7 +309,7 @@ Tensors ctc_loss(const Call& call) {
     gradient = slope.defined() ? dense(slope).detach() : at::zeros_like(x);
     loss = loss.detach();
   }
-  // There TensorFlow's loss is infinite, with the gradient of a label that is nowhere.
+  // TensorFlow's loss is infinite there, and its gradient is that of a label outside of the sequence.
   const at::Tensor never = int64_tensor(endless).ne(0);
   const at::Tensor inside = at::arange(x.size(0)).unsqueeze(1) < int64_tensor(lengths);
   loss = at::where(never, at::full({}, INFINITY, loss.options()), loss);

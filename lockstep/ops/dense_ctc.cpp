@@ -20,7 +20,8 @@ namespace {
 class CtcLattice {
  public:
   static constexpr double kNone = -std::numeric_limits<double>::infinity();
-  // Of a path that ends elsewhere; a number, so that labels that do not fit have a loss and a gradient.
+  // The log probability of a path that ends elsewhere; finite, so that labels that do not fit have a loss and a
+  // gradient.
   static inline const double kElsewhere = static_cast<double>(static_cast<float>(std::log(1e-307)));
 
   // `logs`: logarithms of the classes' probabilities, the blank first, of `steps` steps.
@@ -82,7 +83,7 @@ class CtcLattice {
     for (std::size_t s = 0; s < 2 * n; ++s) all = sum(all, reached[s] + rest[s]);
     double* const classes = occupied.data() + t * static_cast<std::size_t>(classes_);
     for (std::size_t k = 0; k < n; ++k) {
-      // As in TensorFlow, the gradient has no part of labels that are blanks.
+      // As in TensorFlow, labels that are blanks do not contribute to the gradient.
       if (k > 0 && is_class(k) && labels_[k - 1] > 0)
         classes[static_cast<std::size_t>(labels_[k - 1])] += std::exp(reached[k] + rest[k] - all);
       classes[0] += std::exp(reached[n + k] + rest[n + k] - all);

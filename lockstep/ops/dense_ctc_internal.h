@@ -1,5 +1,5 @@
-// The loss of connectionist temporal classification as tf.nn.ctc_loss computes it for dense labels, with the algorithm
-// of which keras.losses.CTC and keras.ops.ctc_loss are made.
+// The loss of connectionist temporal classification as tf.nn.ctc_loss computes it for dense labels; keras.losses.CTC
+// and keras.ops.ctc_loss use the same algorithm.
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,7 @@ struct WindowCells {
 struct DirectKernels {
   std::int64_t panel;  // columns that are computed together
   std::int64_t width;  // floats in a vector
-  // The rows and columns of C that are asked for; column_begin is a multiple of `panel`. depth must not be 0.
+  // The rows and columns of C that are requested; column_begin is a multiple of `panel`. depth must not be 0.
   void (*matrix_product)(const Product& p, std::int64_t row_begin, std::int64_t row_end, std::int64_t column_begin,
                          std::int64_t column_end);
 

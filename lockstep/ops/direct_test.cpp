@@ -373,7 +373,7 @@ TEST(DirectLoops, MaxPool) {
   }
 }
 
-// Sums over many channels: the error stays at the level of the direct way.
+// Sums over many channels: the error stays at the level of the direct algorithm.
 TEST(DirectLoops, ErrorOfWinograd) {
   WindowGeometry g;
   g.height = g.width = 12, g.channels = 300, g.window_h = g.window_w = 3, g.out_h = g.out_w = 10, g.out_channels = 24;

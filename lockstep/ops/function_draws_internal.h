@@ -12,10 +12,10 @@
 
 namespace lockstep::ops {
 
-// The states of the stateful random operations of a function. In TensorFlow each of them is a node with a state of its
-// own, which begins at its seeds for each iterator of a dataset and for each tf.function; outside of functions,
-// operations with the same seeds continue each other. Here the n-th operation of a call with the same name, attributes
-// and seeds is one node.
+// The states of the stateful random operations of a function. In TensorFlow each operation is a node with its own
+// state, which begins at its seeds for each iterator of a dataset and for each tf.function; outside of functions,
+// operations with the same seeds share a state. Here the n-th operation of a call with the same name, attributes and
+// seeds is one node.
 class FunctionDraws {
  public:
   // restore() takes what save() gave; it throws InvalidArgument for something else.

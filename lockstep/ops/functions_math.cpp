@@ -169,7 +169,7 @@ Tensor add_n(const Tensors& values) {
 
 namespace {
 
-// A number that meets a tensor of another dtype takes it, but for a fraction that meets integers.
+// A number takes the dtype of the tensor next to it, except a fraction next to integers.
 Tensor like_operand(const Tensor& number, const Tensor& other) {
   if (!number.is_number() || other.is_number()) return number;
   const DType dtype = other.dtype();

@@ -108,7 +108,7 @@ std::optional<Tensor> try_rows(const Tensor& x, std::int64_t begin, std::int64_t
 std::optional<Tensor> try_repeat(const Tensor& x, int first_axis, std::span<const std::int64_t> times);
 
 // While one lives, a max-pool right after a relu convolution of images with few channels shares one backward
-// pass with it. Only for steps whose gradients are asked for with respect to variables alone: there is then
+// pass with it. Only for steps whose gradients are requested with respect to variables alone: there is then
 // no gradient with respect to the convolution's output, and no second gradient. The forward pass is shared too where a
 // ScopedPoolFollower announces the pool.
 class ScopedPoolFusion {

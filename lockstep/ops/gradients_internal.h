@@ -16,8 +16,8 @@ at::Tensor minimum_like_tf(const at::Tensor& a, const at::Tensor& b);
 at::Tensor half_of_inverse(const at::Tensor& y);
 // dx, and 0 where dy is 0 even if the slope is not finite, as in TensorFlow.
 at::Tensor zero_where_dy_is(const at::Tensor& dy, const at::Tensor& dx);
-// dy · (y + shift) where y is below 0, else dy · scale: the gradient of Elu and Selu, whose own gradients do not mix
-// the two parts where a value is not finite.
+// dy · (y + shift) where y is below 0, else dy · scale: the gradient of Elu and Selu, without mixing both parts if a
+// value is not finite.
 at::Tensor below_zero_slope(const at::Tensor& dy, const at::Tensor& y, double shift, double scale);
 
 // Products and quotients of a pair with the derivatives of TensorFlow, which does not conjugate those of complex

@@ -31,7 +31,7 @@ Tensor lbeta(const Tensor& x) { return reduce_sum(lgamma(x), -1) - lgamma(reduce
 
 namespace {
 
-// Whether each element and the next one are so.
+// Whether the comparison holds for each element and the next one.
 Tensor all_pairs(const Tensor& x, Tensor (*in_order)(const Tensor& a, const Tensor& b)) {
   const Tensor flat = reshape(x, {-1});
   const std::int64_t n = flat.dim(0);

@@ -203,7 +203,7 @@ std::optional<at::Tensor> einsum_product(const Equation& equation, const at::Ten
   const at::Tensor x = arranged(a, left, rows, inner), y = arranged(b, right, inner, columns);
   if (!stack.empty() && !has_batch_product(x, y)) return std::nullopt;
   const std::string made = stack + rows + columns;
-  // The result is made in its order of axes where that leaves the matrices' rows in one piece.
+  // The result is computed in its order of axes if that keeps the rows of the matrices contiguous.
   Ints in_memory;
   if (rows.size() == 1 && columns.size() == 1 && out.back() == columns[0]) {
     for (char label : out) in_memory.push_back(static_cast<std::int64_t>(made.find(label)));

@@ -12,7 +12,7 @@ namespace {
 
 using ops::Ints;
 
-// The numbers of the `spatial` axes, of one number for all, one for each, or one for each axis of the input.
+// The numbers of the `spatial` axes, given as one number for all, one for each, or one for each axis of the input.
 Ints of_axes(const ops::IntOrInts& given, std::size_t spatial, std::string_view data_format) {
   const Ints& all = given;
   if (all.size() == 1) return Ints(spatial, all[0]);

@@ -110,8 +110,8 @@ struct LambRule {
   float epsilon = 0;
 };
 
-// slots: averages of the squares of rows [..., R], of columns [..., C], and of elements [..., R, C], which follow from
-// them.
+// slots: averages of the squares of rows [..., R] and of columns [..., C], and those of elements [..., R, C], which are
+// computed from them.
 struct AdafactorRule {
   float rho = 0, beta_2 = 0;
   float epsilon_1 = 0, epsilon_2 = 0, clip_threshold = 1;

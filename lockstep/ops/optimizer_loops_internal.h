@@ -11,8 +11,8 @@ namespace lockstep::ops::optimizer_loops {
 
 inline constexpr std::int64_t kGrain = 32768;  // elements for which a thread is worth waking
 
-// While one lives, this thread takes numbers below the normal ones for zero, as TensorFlow's operations do. A momentum
-// that nothing feeds any more would sink among them and stay, and the processor is slow at them.
+// During its lifetime, this thread treats denormal numbers as zero, as TensorFlow's operations do. A momentum without
+// further gradients would become denormal, and the processor is slow with such numbers.
 class FlushedDenormals {
  public:
 #ifdef __AVX__

@@ -1,4 +1,4 @@
-// Optimizers whose steps follow from norms of whole variables.
+// Optimizers whose steps depend on norms of whole variables.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -70,7 +70,7 @@ void lamb_step(float* w, const float* m, const float* v, std::int64_t n, const L
   });
 }
 
-// A row of a gradient: the sum of its squares and epsilon, which are added to the columns' too.
+// A row of a gradient: the sum of its squares plus epsilon; both are also added to the sums of the columns.
 double adafactor_squares(const float* g, float* columns, std::int64_t n, float epsilon) {
   Sum sum;
   sweep(n, [&]<typename T>(std::int64_t i) {
@@ -117,7 +117,7 @@ void adafactor_step(float* w, const float* g, const float* v, std::int64_t n, fl
 
 #pragma GCC pop_options
 
-constexpr std::int64_t kGroup = 4096;  // elements whose sums are made at once, whatever the number of threads
+constexpr std::int64_t kGroup = 4096;  // elements that are summed together, for any number of threads
 
 // Calls work(begin, end, group) for groups of `size` of n elements.
 template <typename Work>

@@ -1,5 +1,5 @@
-// Weights in the order that the loops of convolutions read, and gradients of weights from sums of Winograd's way, on
-// the threads of parallel_for. Small weights are packed by one thread.
+// Weights in the order that the loops of convolutions read, and gradients of weights from sums of Winograd's algorithm,
+// on the threads of parallel_for. Small weights are packed by one thread.
 #pragma once
 
 #include "lockstep/ops/direct_internal.h"

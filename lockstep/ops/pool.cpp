@@ -1,4 +1,4 @@
-// Pooling. Float32 images in NHWC have loops of their own (direct_internal.h); the rest goes through LibTorch.
+// Pooling. Float32 images in NHWC have their own loops (direct_internal.h); the rest goes through LibTorch.
 #include <algorithm>
 #include <limits>
 
@@ -250,7 +250,7 @@ Largest largest_cells(const at::Tensor& x, const Window& w) {
   return {from_ordered(chosen, x.scalar_type()), index};
 }
 
-// Any type and rank: padded with the lowest value; NaN, as the lowest value, never wins.
+// Any type and rank, padded with the lowest value; neither NaN nor the lowest value is selected over others.
 at::Tensor general_max(const at::Tensor& x, const Window& w) {
   const auto type = x.scalar_type();
   const auto as = type == at::kFloat || type == at::kDouble ? type : (is_float(x) ? at::kFloat : at::kDouble);
@@ -279,7 +279,7 @@ class VolumeMax : public Composite {
   explicit VolumeMax(Window window) : window_(std::move(window)) {}
 
   Made forward(const Values& inputs, bool) const override { return {{maxima(inputs[0].contiguous())}, {}}; }
-  // Each image of x for itself, so that threads share none.
+  // Each image of x separately, so that threads do not share images.
   Values backward(const Recorded& recorded, const Values& dys) const override {
     const at::Tensor x = recorded.inputs[0].contiguous(), dy = dys[0].contiguous();
     const at::Tensor& y = recorded.outputs[0];

@@ -70,7 +70,7 @@ at::Tensor compute(const at::Tensor& left, bool transpose_a, const at::Tensor& r
   return c;
 }
 
-// One product after the other; a stack is shared out among the threads. The axes of the result are `order` in memory.
+// One product after the other; a stack is divided among the threads. The axes of the result are `order` in memory.
 at::Tensor compute_batch(const at::Tensor& left, bool transpose_a, const at::Tensor& right, bool transpose_b,
                          at::IntArrayRef order) {
   const Stored a = stored(left, transpose_a), b = stored(right, transpose_b);

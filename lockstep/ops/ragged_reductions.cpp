@@ -1,4 +1,4 @@
-// Reductions of ragged tensors: reduce_sum and its like, and strings.reduce_join.
+// Reductions of ragged tensors: reduce_sum, reduce_max, ..., and strings.reduce_join.
 #include <algorithm>
 
 #include "lockstep/ops/call.h"
@@ -54,7 +54,8 @@ RaggedTensor reduce_one_axis(const RaggedTensor& ragged, std::string_view how, i
   }
   const Tensors& nested = ragged.nested_row_splits();
   const auto level = [&](int i) { return nested[static_cast<std::size_t>(i)]; };
-  // Parts of the axis merge: what is at the same place of parts with one parent is one group, level by level.
+  // Parts of the axis are merged level by level: elements at the same position of parts with the same parent are one
+  // group.
   Ints group_of(static_cast<std::size_t>(ragged.nrows()), 0);
   std::int64_t groups = 1;
   if (axis > 0) {
@@ -112,7 +113,7 @@ RaggedRow reduce_ragged(const RaggedTensor& ragged, std::string_view how, const 
   }
   if (how == "Variance") {
     const RaggedRow mean = reduce_ragged(ragged, "Mean", axes);
-    // As in TensorFlow, which is not exact and never negative.
+    // As in TensorFlow, whose result is not exact and never negative.
     return maximum(reduce_ragged(square(ragged), "Mean", axes) - square(mean), 0);
   }
   if (how != "Mean") return RaggedRow(reduce_axes(ragged, how, axes));

@@ -6,7 +6,7 @@
 
 namespace lockstep::ops {
 
-// While one lives, stateful random operations of its thread that run inside of it have a state of their own, as each
+// While one lives, stateful random operations of its thread that run inside of it have their own state, as each
 // node of a TensorFlow graph has. Scopes nest: the state belongs to the names of all of them. Outside of scopes,
 // operations with the same seeds continue each other, as in TensorFlow's eager execution.
 class RandomScope {

@@ -75,7 +75,7 @@ at::Tensor mean(const at::Tensor& x, const Ints& axes, bool keep) {
   std::int64_t count = 1;
   for (auto axis : axes) count *= x.size(axis);
   if (!is_int(x)) {
-    // Of no complex numbers it is 0, of no real ones NaN.
+    // The mean of no complex numbers is 0, that of no real numbers NaN.
     return has_complex(x) && count == 0 ? x.sum(axes, keep) : x.mean(axes, keep);
   }
   const at::Tensor total = x.to(at::kLong).sum(axes, keep);

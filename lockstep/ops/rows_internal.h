@@ -26,13 +26,13 @@ at::Tensor int64_tensor(const Ints& values, const Ints& shape);
 Tensor take_rows(const Tensor& x, const Ints& rows);
 // The tensors behind each other along the first axis; all have the same dtype and the same other axes.
 Tensor concat_rows(const Tensors& parts);
-// x.index_add(0, rows, values), or less the values. LibTorch multiplies them by one, which makes a NaN of the other
-// part of a complex number with an infinite part.
+// x.index_add(0, rows, values), or the same with subtraction. LibTorch multiplies the values by one, which turns the
+// other part of a complex number with an infinite part into NaN.
 at::Tensor add_rows(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& values, bool subtract = false);
 
-// The extrema of `start` and of the floating-point rows that belong to its rows `index`, taken one after the other with
-// what TensorFlow makes of NaN: in the first `strict[i]` columns of row i an element replaces only what it exceeds, in
-// the others all that does not exceed it.
+// The extrema of `start` and of the floating-point rows that belong to its rows `index`, taken one after the other and
+// with TensorFlow's handling of NaN: in the first `strict[i]` columns of row i an element replaces a value only if it
+// exceeds it; in the other columns, unless the value exceeds it.
 at::Tensor extrema_in_order(const at::Tensor& rows, const at::Tensor& index, const at::Tensor& start, bool highest,
                             const Ints& strict);
 

@@ -24,8 +24,8 @@ at::Tensor extremum_of_nothing(const at::Tensor& like, bool highest) {
   return dense(call1(highest ? "Max" : "Min", {wrap(at::empty({0}, like.options())), Tensor::scalar<std::int32_t>(0)}));
 }
 
-// How many columns TensorFlow takes at once for the segments of sorted ids; there NaN never wins. A single row is
-// copied.
+// The number of columns that TensorFlow processes at once for segments of sorted ids, where NaN is never selected. A
+// single row is copied.
 Ints columns_at_once(const at::Tensor& rows, const at::Tensor& counts) {
   const std::int64_t packet = rows.scalar_type() == at::kDouble ? 4 : 8, columns = rows.numel() / rows.size(0);
   Ints strict = ints_of(counts);

@@ -133,7 +133,7 @@ bool run_select(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &test = instruction.in(frame, 0), &a = instruction.in(frame, 1), &b = instruction.in(frame, 2);
   SmallValue& out = frame.result(instruction.output);
   if (!test.data || !a.data || !b.data) return false;
-  // Select, the older operation, has rules of its own for a vector of conditions.
+  // Select, the older operation, has its own rules for a vector of conditions.
   const bool older = !instruction.numbers.empty();
   if (older && (!same_dims(a, b) || !(test.rank == 0 || same_dims(test, a)))) return false;
   out.dtype = instruction.dtype;

@@ -97,7 +97,7 @@ Tensors histogram_summary(const Call& call) {
   return {Tensor::strings({std::move(summary)}, Shape{})};
 }
 
-// The values of all, each with a tag of its own.
+// The values of all, each with its tag.
 Tensors merge_summaries(const Call& call) {
   std::string merged;
   std::set<std::string_view> tags;

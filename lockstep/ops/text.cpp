@@ -44,7 +44,7 @@ std::string escaped(const std::string& bytes) {
 
 class Summary {
  public:
-  // As TensorFlow does it, all elements are as many at each end as the tensor has: none of an empty one.
+  // As in TensorFlow, "all elements" means as many at each end as the tensor has: none for an empty tensor.
   Summary(const Tensor& tensor, std::int64_t summarize)
       : tensor_(tensor), ends_(summarize < 0 ? tensor.num_elements() : std::min(summarize, tensor.num_elements())) {
     if (tensor.dtype() == DType::kString) return;

@@ -1,15 +1,16 @@
-// Convolutions by windows of 3 x 3 with stride and dilation 1 in Winograd's way: plain pointers, no LibTorch. Compiled
-// twice (AVX2 and AVX-512); winograd_kernels() picks for this CPU. Outputs whose tile is not finite are computed
-// directly, so an infinite input changes only those that it is part of; in gradients of weights it makes all that they
-// share with it NaN.
+// Convolutions by windows of 3 x 3 with stride and dilation 1 in Winograd's algorithm: plain pointers, no LibTorch.
+// Compiled twice (AVX2 and AVX-512); winograd_kernels() picks for this CPU. Outputs whose tile is not finite are
+// computed directly, so an infinite input changes only those that it is part of; in gradients of weights it makes all
+// that they share with it NaN.
 #pragma once
 
 #include "lockstep/ops/direct_internal.h"
 
 namespace lockstep::ops {
 
-// The pixels of a tile along each axis with which Winograd's way is the fastest for images of `g`, or 0: the direct way
-// is. Depends on one image, not on how many there are, so that results do not depend on how a batch is cut.
+// The pixels of a tile along each axis with which Winograd's algorithm is the fastest for images of `g`, or 0: the
+// direct algorithm is. Depends on one image, not on how many there are, so that results do not depend on how a batch is
+// cut.
 int winograd_outputs(const WindowGeometry& g);
 // Tiles of one image.
 std::int64_t winograd_tiles(const WindowGeometry& g, int outputs);

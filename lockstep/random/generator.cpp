@@ -79,7 +79,7 @@ Generator Generator::from_non_deterministic_state() {
 }
 
 // As TensorFlow: the counter moves on as if this many numbers had been drawn, and the numbers are those of the
-// stateless operations. Replicas of a strategy have the same counter and keys of their own.
+// stateless operations. Replicas of a strategy have the same counter and their own keys.
 Generator::Draw Generator::next(const ShapeArg& shape) {
   const Tensor dims = long_shape(shape);
   const Tensor count = ops::cast(ops::reduce_prod(dims), DType::kUInt64);

@@ -16,7 +16,7 @@ constexpr std::int32_t kPhilox = 1;  // the number of the algorithm in TensorFlo
 
 inline Tensor number(Number value, DType dtype) { return ops::cast(Tensor::scalar(value.integer()), dtype); }
 
-// How uniform numbers come about: from [0, 1), from a range of integers, or from all integers of the dtype.
+// The kinds of uniform numbers: in [0, 1), in a range of integers, or all integers of the dtype.
 template <typename Real, typename Whole, typename Full>
 Tensor draw_uniform(const UniformNumbers& o, Real real, Whole whole, Full full) {
   if (!is_integer(o.dtype)) {
@@ -33,7 +33,7 @@ Tensor draw_uniform(const UniformNumbers& o, Real real, Whole whole, Full full) 
 inline Tensor scaled(const Tensor& drawn, double mean, double stddev) {
   return mean == 0 && stddev == 1 ? drawn : drawn * Number(stddev) + Number(mean);
 }
-// The smallest number above 0 that is not subnormal: gamma gives nothing below it.
+// The smallest positive number that is not subnormal: gamma returns no smaller number.
 inline double smallest_normal(DType dtype) {
   return dtype == DType::kFloat64   ? std::numeric_limits<double>::min()
          : dtype == DType::kFloat16 ? 0x1p-14

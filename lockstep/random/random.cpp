@@ -79,8 +79,8 @@ void check_shape(const char* what, const Shape& shape) {
       what, shape.to_string()));
 }
 
-// Whether the numbers are those of the graph that is being built: its shape is computed, or the generator's state,
-// which advances with each draw, is not a value there.
+// Whether the numbers are drawn by the graph that is being built: the shape is computed, or the state of the generator,
+// which advances with each draw, is symbolic.
 bool drawn_by_graph(const ShapeArg& shape, const Seed& seed) {
   return !shape.is_known() || (ops::ScopedRecorder::active() && !seed.number());
 }

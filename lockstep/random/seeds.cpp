@@ -113,8 +113,8 @@ void restore_state(const Json& state) {
 }
 
 void set_global_seed(std::int64_t seed) {
-  // Operations outside of graphs begin anew; their names end in their attributes, those in graphs in the path of a
-  // node.
+  // Operations outside of graphs begin at their seeds again; their names end in their attributes, those of operations
+  // in graphs in the path of a node.
   auto operations = ops::stateful_random_states();
   std::erase_if(operations, [](const auto& state) { return std::get<0>(state).ends_with(')'); });
   ops::set_stateful_random_states(operations);

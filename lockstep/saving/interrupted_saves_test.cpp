@@ -164,7 +164,7 @@ class Interrupted : public ::testing::Test {
   void SetUp() override {
     std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     std::replace(name.begin(), name.end(), '/', '_');
-    // In memory where that is possible: thousands of syncs would take minutes on a disk.
+    // In memory if possible: thousands of syncs would take minutes on a disk.
     const fs::path memory = "/dev/shm";
     folder_ = (::access(memory.c_str(), W_OK) == 0 ? memory : fs::path(::testing::TempDir())) /
               fmt::format("lockstep-{}-{}", ::getpid(), name);

@@ -80,7 +80,7 @@ std::vector<VariablePtr> standalone_targets(const Optimizer& optimizer, const st
   // Adam without amsgrad has placeholders after its slots, SGD without momentum has zeros.
   const std::size_t n = optimizer.trainable_variables().size();
   const bool more = optimizer.class_name() == "Adam" || optimizer.class_name() == "SGD";
-  // Keras 1 gave no variable a name of its own.
+  // Keras 1 gave no variable its own name.
   const bool named = !names.empty() && last_part(without_number(names[0])).starts_with("iterations");
   const bool counted = names.size() == targets.size() + 1 || (more && names.size() == targets.size() + 1 + n);
   if (named || counted) targets.insert(targets.begin(), optimizer.iterations_variable());

@@ -310,7 +310,7 @@ void load_objects(const std::vector<SavedObject>& objects, const formats::KerasA
   load_own_assets(objects, archive);
 }
 
-// Its columns are encoded by what its layers have learned, which the model from it contains.
+// The layers that encode its columns, with what they have learned, are part of the model.
 keras::Model load_feature_space(const Json& config, const formats::KerasArchive& archive, const std::string& path) {
   const auto space = utils::FeatureSpace::from_config(config);
   load_objects(saved_objects(utils::FeatureSpaceModel::attributes_of(space)), archive, path);

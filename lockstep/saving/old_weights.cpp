@@ -132,7 +132,7 @@ std::vector<LayerPtr> parts_of(const Layer& layer) {
 }
 
 std::vector<Tensor> leaf(const Layer& layer, std::vector<Tensor> saved, const WeightsOrigin& origin) {
-  // With Theano Keras turned the kernels of separable convolutions around itself.
+  // With Theano, Keras itself flipped the kernels of separable convolutions.
   const bool flipped = origin.flipped_kernels && layer.class_name() != "SeparableConv2D";
   const auto convert = [&](Tensor& kernel) {
     if (origin.major == 1) kernel = kernel_of_keras_1(layer, kernel);

@@ -21,9 +21,9 @@ bool in_old_layout(const keras::Layer& layer, const std::vector<Shape>& shapes, 
 
 // A layer's weights in the order and layout of the layer's: those trainable now, then the others. `saved` are those of
 // the file in its order. Layers below it (of models, TimeDistributed, Bidirectional) are converted each.
-//   - Keras 1: a gate has three weights of its own in LSTM, GRU and ConvLSTM2D; kernels of channels-first layers begin
+//   - Keras 1: each gate has three weights in LSTM, GRU and ConvLSTM2D; kernels of channels-first layers begin
 //     with the filters; those of Conv1D have four axes, those of Deconvolution2D the channels the other way round.
-//   - Theano: kernels are turned around.
+//   - Theano: kernels are flipped.
 //   - cuDNN: gates of LSTM and GRU are transposed, biases are two.
 std::vector<Tensor> old_weights(const keras::Layer& layer, std::vector<Tensor> saved, const WeightsOrigin& origin);
 

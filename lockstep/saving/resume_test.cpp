@@ -273,7 +273,7 @@ TEST_F(ResumeTest, MetadataBelongsToItsCheckpoint) {
   checkpoint.restore(path("m-2")).assert_consumed();
 }
 
-// Workers that each read files of their own, then others in another number from the middle of the epoch.
+// Workers that each read their own files, then others in another number from the middle of the epoch.
 TEST_F(ResumeTest, WorkersOfAnyNumberResumeWithinAnEpochOfFiles) {
   std::vector<std::string> files;
   for (int file = 0, row = 0; file < 4; ++file) {

@@ -60,7 +60,7 @@ std::string string_attr(const graph::Node& node, std::string_view name) {
   return text ? *text : "";
 }
 
-// A graph in a file of its own whose vocabulary is elsewhere still computes what does not look words up.
+// A graph in a separate file whose vocabulary is elsewhere still computes outputs that do not depend on lookups.
 template <typename Initialize>
 void fill_table(const std::string& path, const Initialize& initialize) {
   try {
@@ -330,7 +330,7 @@ FrozenGraph::State::PreparedPtr FrozenGraph::State::prepare(const std::vector<st
 
 namespace {
 
-// Like a session of TensorFlow, which takes what fits a placeholder only.
+// As a session of TensorFlow, which accepts only values that match the placeholder.
 void check_feed(const TensorSpec& spec, const Tensor& value) {
   if ((spec.dtype == DType::kInvalid || value.dtype() == spec.dtype) && spec.shape.compatible_with(value.shape()))
     return;

@@ -66,7 +66,7 @@ class GraphExport {
     }
   }
 
-  // One node that gives the tables and local variables of the signature their values, which no checkpoint has.
+  // One node that initializes the tables and local variables of the signature, whose values are in no checkpoint.
   void add_init_op() {
     if (!formats::init_ops_of(*meta_).empty()) return;
     std::vector<std::string> names;

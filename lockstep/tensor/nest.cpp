@@ -47,7 +47,7 @@ namespace internal {
 
 namespace {
 
-// The results in the places of the leaves, of which dicts have theirs by sorted key.
+// The results in place of the leaves; leaves of dicts are in the order of sorted keys.
 Structure with_results(const Structure& form, const std::vector<Structure>& results, std::size_t& next) {
   if (form.is_leaf()) return results[next++];
   Structure out = form;

@@ -72,7 +72,7 @@ class Aliases {
   }
 
   // Keras 2.11 and later number an optimizer's variables otherwise than Keras 3; both know the lists of slots by their
-  // names. Earlier optimizers have a form of their own, which later ones refuse to read.
+  // names. Earlier optimizers have their own form, which later ones refuse to read.
   void leave_out_positions(int node) {
     const auto list = at(node).child("_variables");
     if (!list) return;

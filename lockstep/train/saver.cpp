@@ -49,7 +49,7 @@ std::vector<distribute::VariablePtr> variables_of(const keras::Model& model) {
   return all;
 }
 
-// The keys of a file with an object graph by the names that its variables had. The last one of a name wins, as in
+// The keys of a file with an object graph, by the names of its variables. The last one with a name counts, as in
 // TensorFlow.
 std::map<std::string, std::string> keys_by_name(const CheckpointReader& reader, const std::string& path) {
   const Tensor graph = reader.get_tensor(std::string(formats::kObjectGraphKey));

@@ -154,7 +154,7 @@ TEST_F(SharedSaveTest, RangesAreWrittenAndReadWhereTheyAre) {
       }
       for (const VariablePtr& each : parts.all())
         EXPECT_TRUE(each->numpy().to_vector<float>() == Parts::value(each).to_vector<float>()) << each->name();
-      // Each to a folder of its own, as programs without `workers` do.
+      // Each to its own folder, as programs without `workers` do.
       const std::string own = path(fmt::format("own-{}/ckpt", group.rank()));
       parts.checkpoint.write(own);
       const Parts again;

@@ -1,4 +1,4 @@
-// Lines of programs with components of their own (cells, layers of several arguments, metrics, steps), and keywords of
+// Lines of programs with their own components (cells, layers of several arguments, metrics, steps), and keywords of
 // Keras's functions, as literally as C++ permits.
 #include <gtest/gtest.h>
 

@@ -145,7 +145,7 @@ TEST(MasksOfOwnLayers, AClassThatSupportsMaskingGetsTheMask) {
   EXPECT_EQ(Tensor(model(ids())).to_vector<float>(), expected);
 }
 
-// Attention takes the masks from its inputs. The first call of a layer without a build() of its own builds its layers
+// Attention takes the masks from its inputs. The first call of a layer without its own build() builds its layers
 // by a symbolic call, which takes them already.
 template <typename Base>
 void expect_masks_of_attention() {

@@ -26,7 +26,7 @@ std::string printed(const T& value) {
   return out.str();
 }
 
-// ---- classes without names of their own ----
+// ---- classes without their own names ----
 
 class ActorCritic : public keras::Model {
  public:

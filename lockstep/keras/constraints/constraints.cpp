@@ -127,9 +127,9 @@ void fields(V& v, RadialOptions&) {
   v.dropped("name");
 }
 
-// Of Keras 2: elements of a square kernel (n, n, channels, filters) at the same distance from the middle are equal. As
-// there, the innermost ring has the element before the middle on the diagonal, and in a kernel of odd size each further
-// one that of the ring within it.
+// RadialConstraint of Keras 2: elements of a square kernel (n, n, channels, filters) at the same distance from the
+// center are equal. As in Keras 2, the innermost ring gets the value of the diagonal element before the center, and in
+// a kernel of odd size each further ring gets the value of the ring inside it.
 class RadialConstraint : public Constraint {
  public:
   std::string class_name() const override { return "RadialConstraint"; }

@@ -155,7 +155,7 @@ class ELULayer : public ConfiguredLayer<ELULayer, ELUOptions> {
     v("alpha", o.alpha);
   }
   explicit ELULayer(ELUOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
-  // Keras writes it without a get_config of its own, in the constructor's order.
+  // Keras writes it without its own get_config, in the constructor's order.
   Json get_config() const override {
     Json config = Json::object();
     config["name"] = name();

@@ -174,7 +174,7 @@ VariablePtr Layer::add_weight(WeightOptions options) {
   const std::int64_t bytes = *count * static_cast<std::int64_t>(dtype_size(dtype));
   WeightLimit::take(bytes, what);
   if (options.initializer.empty()) options.initializer = is_floating(dtype) ? "glorot_uniform" : "zeros";
-  // One without a seed draws it here, also where the value will be that of a file, as in Keras.
+  // An initializer without a seed draws it here, as in Keras, even if the value will be read from a file.
   const initializers::InitializerPtr initializer = initializers::get(options.initializer);
   Tensor initial;
   if (LoadScope* load = LoadScope::current()) {
@@ -225,7 +225,7 @@ void Layer::track_metric(const std::string& attribute, metrics::MetricPtr metric
 
 void Layer::track_optimizer(const std::string& attribute, std::shared_ptr<optimizers::Optimizer> optimizer) {
   std::erase_if(own_optimizers_, [&](const auto& item) { return item.first == attribute; });
-  // An empty handle is Python's None, which is nothing to save.
+  // An empty handle is Python's None, which is not saved.
   if (optimizer) own_optimizers_.emplace_back(attribute, std::move(optimizer));
 }
 
@@ -250,7 +250,7 @@ Tensor symbol_of(const Tensor& t, graph::ScratchScope& scratch, bool with_mask) 
   return symbol;
 }
 
-// Keras builds the layers of a layer without a build() of its own by a symbolic call() with the arguments of its first
+// Keras builds the layers of a layer without its own build() by a symbolic call() with the arguments of its first
 // call. MultiHeadAttention takes the masks from tensors given to it, then already: the call proper has none.
 void take_masks_of_first_call(Layer& layer, const CallArguments& arguments,
                               const std::function<void(const CallArguments&)>& call) {

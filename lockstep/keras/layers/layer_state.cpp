@@ -126,8 +126,8 @@ void WeightLimit::take(std::int64_t bytes, const std::string& what) {
 // ---- variables -----------------------------------------------------------------------------------------
 
 void Layer::set_trainable(bool trainable) {
-  // As in Keras 3 on TensorFlow, an assignment of the value that it has does nothing: layers inside that were frozen by
-  // themselves stay so.
+  // As in Keras 3 on TensorFlow, assigning the current value has no effect, so sublayers that were frozen individually
+  // stay frozen.
   if (trainable_ == trainable) return;
   trainable_ = trainable;
   for (const Weight& weight : own_weights_) {

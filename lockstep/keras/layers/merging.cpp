@@ -236,7 +236,7 @@ class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOpt
   }
 
  private:
-  // In a functional model an operation with a name of its own, as "concatenate" may be a layer's in the same file.
+  // In a functional model an operation with its own name, as "concatenate" may be a layer's in the same file.
   Tensor joined(const Tensors& masks) const {
     if (std::none_of(masks.begin(), masks.end(), as_keras_tensor))
       return ops::concat(masks, static_cast<int>(options_.axis));

@@ -20,7 +20,7 @@ namespace {
 
 using namespace layers;
 
-// Keras's functions give the dtype of their input, which rounds where that is an integer.
+// Keras's functions give the dtype of their input, which rounds if that is an integer.
 Tensor cast_back(const Tensor& y, DType given, DType layer) { return ops::cast(ops::cast(y, given), layer); }
 
 int checked_axis(std::int64_t axis, const Shape& shape, const std::string& who) {
@@ -168,7 +168,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
            compute_dtype() != DType::kFloat64;
   }
 
-  // The variance of a batch with the divisor n - 1, where it is asked for and n is greater than 1.
+  // The variance of a batch with the divisor n - 1, if it is requested and n is greater than 1.
   Tensor unbiased(const Tensor& variance, const Tensor& x, bool wanted) const {
     if (!wanted) return variance;
     const DType dtype = variance.dtype();

@@ -156,7 +156,7 @@ struct SReLUOptions {
   DTypePolicy dtype = {};
 };
 
-// x between two thresholds and lines with slopes of their own outside: t_left + a_left · (x - t_left) to the left, and
+// x between two thresholds and lines with their own slopes outside: t_left + a_left · (x - t_left) to the left, and
 // t_right + a_right · (x - t_right) to the right, with t_right = t_left + |the variable t_right|.
 class SReLULayer : public ConfiguredLayer<SReLULayer, SReLUOptions> {
  public:

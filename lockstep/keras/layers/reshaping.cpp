@@ -15,7 +15,7 @@
 namespace lockstep::keras {
 namespace {
 
-// Numbers for the sides of axes, which are null in options until they are given, but not in configs.
+// Numbers for the sides of axes. They are null in options until they are given, but not in configs.
 struct GivenSides {
   Json& value;
 };

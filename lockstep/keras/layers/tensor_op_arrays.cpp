@@ -58,7 +58,8 @@ Spaced spaced(const Json& config, const Tensor& from, const Tensor& to) {
   const std::int64_t count = get(config, "num", 50).get<std::int64_t>();
   if (count < 0 || count > kMostPlaces) bad(fmt::format("num is {}, expected 0 to 2^26", count));
   const DType dtype = dtype_or(config, from.dtype());
-  // Ends of integers are cut first; their difference may wrap around, and is divided with the bits of TensorFlow.
+  // The ends are truncated to integers first; their difference may wrap around, and is divided in TensorFlow's
+  // precision.
   const DType computed = !is_integer(dtype) ? dtype : dtype_size(dtype) > 2 ? DType::kFloat64 : DType::kFloat32;
   const Tensor first = ops::cast(from, dtype), last = ops::cast(to, dtype), zero = ops::zeros_like(first + last);
   const Tensor start = ops::cast(first + zero, computed);

@@ -25,7 +25,7 @@ double epsilon_of(const Json& config) {
   return given.is_null() ? backend::epsilon() : given.get<double>();
 }
 
-// With its logits: Keras computes the losses of what sigmoid and softmax give from what these were given.
+// With its logits: Keras computes losses of the outputs of sigmoid and softmax from the inputs of these functions.
 Tensor output_of(const CallArguments& call) {
   const Tensor output = tensor_operand(call, 1, "output");
   return is_floating(output.dtype()) ? output : ops::cast(output, DType::kFloat32);

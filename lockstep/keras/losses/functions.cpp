@@ -158,7 +158,7 @@ Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, boo
 
 namespace {
 
-// TensorFlow's operation on matrices, whose gradient is softmax - labels whatever the labels add up to.
+// TensorFlow's operation on matrices, whose gradient is softmax - labels even if the labels do not add up to 1.
 Tensor crossentropy_of_logits(const Tensor& logits, const Tensor& labels, int axis) {
   const int rank = logits.rank(), place = axis < 0 ? axis + rank : axis;
   if (rank == 2 && place == 1) return ops::softmax_cross_entropy_with_logits(logits, labels);
@@ -239,7 +239,7 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
   }
   Tensor labels = ops::cast(y_true, DType::kInt64);
   if (labels.rank() == y_pred.rank() && labels.dim(-1) == 1) labels = ops::squeeze(labels, {-1});
-  // Keras replaces the predictions of an ignored class, and then knows nothing of logits before a softmax.
+  // Keras replaces the predictions of an ignored class, which then no longer have the logits of a softmax.
   const bool has_logits = y_pred.logits().defined() && !ignore_class;
   Tensor logits = has_logits ? y_pred.logits() : y_pred;
   if (labels.rank() + 1 != logits.rank()) {

@@ -73,7 +73,7 @@ Tensor Loss::valid_mask(const Tensor&, const Tensor&, const Tensor&) const { ret
 
 Reduced Loss::reduce(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                      const Tensor& mask) const {
-  // As Keras does, the targets too, integers included.
+  // As in Keras, the targets are converted too, including integers.
   const Tensor prediction = to_float32(y_pred);
   const bool numeric = y_true.defined() && y_true.dtype() != DType::kString;
   const Tensor target = numeric ? to_float32(y_true) : y_true;

@@ -23,8 +23,8 @@ class MeanMetric : public Metric {
   std::string class_name() const override { return class_name_; }
   void update_state(const Tensor& values, const Tensor& sample_weight, const Tensor&, const Tensor& mask) override;
   Tensor result() const override { return Tensor::scalar(mean()); }
-  // What the last update counted without looking at its data: one for a scalar; where the number of rows is known in
-  // a graph, these. TensorFlow counts it in a step whose batch does not come.
+  // The count of the last update that does not depend on its data: one for a scalar, or the number of rows if a graph
+  // knows it. TensorFlow counts it in a step at the end of the data.
   void count_again(bool static_rows);
 
  protected:
@@ -60,7 +60,7 @@ class MeanOf : public MeanMetric {
 // Per-sample values of the accuracies, by their name as functions; empty for an unknown name.
 MeanOf::Function find_accuracy_function(std::string_view name);
 
-// Whether the word stands for several classes, of which get_for_compile() chooses by the shapes of targets and outputs:
+// Whether the name denotes several classes, among which get_for_compile() selects by the shapes of targets and outputs:
 // "accuracy".
 bool depends_on_outputs(const std::string& name);
 

@@ -35,7 +35,7 @@ bool is_input_tensor(const Tensor& tensor) {
   return symbol && symbol->node().arguments.tensors().empty();
 }
 
-// Models between tensors inside another model get inputs of their own and copies of the calls between.
+// Models between tensors inside another model get their own inputs and copies of the calls between.
 void clone_graph(Structure& inputs, Structure& outputs) {
   std::map<std::pair<const Node*, int>, Tensor> replaced;
   inputs = inputs.map([&](const Tensor& t) {
@@ -153,8 +153,8 @@ void FunctionalImpl::build_graph() {
                       node->operation->name()));
     }
   }
-  // Depths: 0 at the outputs, each input of a call deeper than the call.
-  // Keras runs those of one depth in the order in which it met them, from the last output backwards.
+  // Depths: 0 at the outputs, each input of a call deeper than the call. Keras runs operations of one depth in the
+  // order in which it found them, beginning with the last output.
   std::unordered_map<const Node*, int> node_depth;
   std::unordered_map<const Operation*, int> operation_depth;
   std::vector<const Node*> met;
@@ -434,7 +434,7 @@ bool calls_otherwise(const ModelImpl& model, const std::vector<std::shared_ptr<N
   return std::ranges::any_of(nodes, [&](const auto& node) { return own_training(model, *node) == !training; });
 }
 
-// Whether layers train in a call without the argument: those whose node has it, or whose default is true.
+// Whether layers train in a call without the argument: layers whose node has it, or whose default is true.
 bool trains_by_default(const FunctionalImpl& model) {
   return std::ranges::any_of(model.nodes(), [](const auto& node) {
     if (training_of(node->arguments) == true) return true;

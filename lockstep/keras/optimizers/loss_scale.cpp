@@ -94,7 +94,7 @@ void Scaler::exclude_from_weight_decay(const Variables& variables, const std::ve
 Variables Scaler::variables() const {
   Variables all = Optimizer::variables();
   Variables inner = inner_->variables();
-  // The integers that Adafactor has in the place of factors are not among the variables of Keras's wrapped optimizer.
+  // Keras's wrapped optimizer does not list the integers that Adafactor has in place of factors among its variables.
   std::erase_if(inner, [](const VariablePtr& v) { return v->dtype() == DType::kInt32 && v->shape().rank() == 0; });
   all.insert(all.end(), inner.begin(), inner.end());
   return all;

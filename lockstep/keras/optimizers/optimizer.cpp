@@ -36,7 +36,7 @@ VariablePtr make_variable(Tensor value, const std::string& path) {
   return variable;
 }
 
-// What Keras takes as not given.
+// Values that Keras treats as absent.
 void drop_zeros(CommonOptions& options) {
   for (auto* limit : {&options.clipnorm, &options.clipvalue, &options.global_clipnorm}) {
     if (*limit && **limit <= 0) limit->reset();

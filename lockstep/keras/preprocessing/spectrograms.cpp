@@ -78,7 +78,7 @@ class StftSpectrogramLayer : public ConfiguredLayer<StftSpectrogramLayer, STFTSp
           fmt::format("invalid input of STFTSpectrogram '{}': found dtype {}, expected a floating one", name(),
                       dtype_name(given.dtype())));
     const bool first = options_.data_format == "channels_first";
-    // (batch, channels, time), each channel a signal of its own.
+    // (batch, channels, time), each channel its own signal.
     const Tensor signals = first ? given : ops::transpose(given, {0, 2, 1});
     const std::int64_t channels = signals.dim(1);
     if (channels == kUnknownDim)

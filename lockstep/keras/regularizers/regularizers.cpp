@@ -51,7 +51,7 @@ void fields(V& v, OrthogonalOptions& o) {
 // Keras keeps some factors as float32 tensors and writes them as such.
 double through_float(double value) { return static_cast<double>(static_cast<float>(value)); }
 
-// Keras converts the factors to the dtype of x, so fractions of them do not count where that is an integer.
+// Keras converts the factors to the dtype of x, so fractions of them do not count if that is an integer.
 double factor_for(const Tensor& x, double value) { return is_floating(x.dtype()) ? value : std::trunc(value); }
 
 Tensor to_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat32); }

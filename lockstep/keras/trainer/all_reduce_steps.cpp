@@ -28,7 +28,7 @@ Tensor sum_over_replicas(const Tensor& value) {
 }
 
 // A loss of a replica's rows, divided by what the whole batch of `all_rows` divides by; the replicas ask each other
-// where that is not known.
+// if that is not known.
 Tensor share_of_loss(losses::Reduced reduced, std::optional<std::int64_t> all_rows) {
   if (reduced.per_row > 0 && all_rows) {
     reduced.denominator =
@@ -195,7 +195,7 @@ Tensors AllReduceSteps::train_replicas(const Batch& batch, std::vector<StepOutpu
   if (sum && session_.strategy->num_local_replicas() == 1)
     ready = [sum](std::size_t i, const Tensor& gradient) { sum->ready(i, gradient); };
   const auto replica_step = [&](std::size_t replica, const Batch& part, std::int64_t offset) {
-    const ops::ScopedPoolFusion fused;  // only variables' gradients are asked for
+    const ops::ScopedPoolFusion fused;  // only variables' gradients are requested
     GradientTape tape;
     tape.watch_trained_only();
     StepOutput& out = outputs[replica];

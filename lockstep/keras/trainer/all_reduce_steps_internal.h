@@ -37,8 +37,8 @@ class AllReduceSteps : public StepRunner {
     Tensor loss;                        // a replica's share of the batch's loss
     double total_loss = 0;              // once joined: the batch's loss
     std::vector<double> output_losses;  // each output's own loss, or the share of it
-    // How many numbers a loss without reduction has for each row; 0 where losses are one number. The loss is then their
-    // sum, whose gradient Keras takes; the mean is shown, and that of each output's own.
+    // The number of values of a loss without reduction for each row; 0 if losses are scalars. The loss is then their
+    // sum, of which Keras takes the gradient; the logs have the mean, also for the loss of each output.
     double numbers_per_row = 0;
     // Parts of weights and slots that other workers still compute; see GradientSum::finish.
     std::shared_ptr<collectives::Pending> others;

@@ -102,7 +102,7 @@ Tensor leaf_for(const Tensors& leaves, std::size_t output) {
 
 void Compiled::resolve_losses(const std::vector<std::string>& names) {
   if (options_.loss.empty()) return;
-  // Keras 2, and Keras 3 where the outputs are a dict, too, train the outputs without an entry with no loss.
+  // Keras 2, and Keras 3 if the outputs are a dict, train outputs without an entry with no loss.
   if (options_.loss.is_dict() && model_.keras_version() > 2 && !model_.is_subclassed() && !model_.outputs().is_dict()) {
     for (const std::string& name : names) {
       if (!options_.loss.find(name)) {
@@ -247,8 +247,8 @@ Compiled::Counted Compiled::counted_of(const Tensors& weights, std::size_t outpu
 
 namespace {
 
-// The focal loss of Keras 2 takes the logits of any activation, also of sigmoid, for those of softmax. Its losses
-// compute in the dtype of the outputs, and so know the logits of all.
+// The focal loss of Keras 2 treats the logits of any activation, including sigmoid, as those of softmax. Losses of
+// Keras 2 compute in the dtype of the outputs, so all outputs have their logits.
 Tensor read_in_keras2(const losses::Loss& loss, const Tensor& output) {
   if (output.logits().defined() && output.dtype() != DType::kFloat32) {
     Tensor wide = ops::cast(output, DType::kFloat32);
@@ -313,7 +313,8 @@ void Compiled::add_output_losses(const std::vector<double>& output_losses, std::
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < output_losses.size(); ++i) {
     const bool unreduced = is_unreduced(losses_[i]);
-    // In a graph Keras 3 does not know how many rows a batch has: the mean of a loss that is reduced is one of batches.
+    // In a graph Keras 3 does not know the number of rows of a batch, so the mean of a reduced loss is a mean over
+    // batches.
     const double weight = keras2 ? (unreduced ? n * n : n) : options_.run_eagerly || unreduced ? n : 1.0;
     output_trackers_[i].total += output_losses[i] * weight;
     output_trackers_[i].count += weight;
@@ -350,7 +351,7 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
     auto [weight, mask] = counted_of(item.weighted ? weights : Tensors(), item.output, outputs[item.output]);
     // A weight of all metrics in Keras 2; in Keras 3 only some look for it.
     if (model_.keras_version() < 3) {
-      // Its steps give targets that are vectors an axis, which categorical_accuracy looks for the largest along:
+      // Its steps add an axis to targets that are vectors, along which categorical_accuracy takes the maximum:
       // "accuracy" in an .h5 of a model that saw no targets is this metric, whatever the loss is.
       if (target.rank() == 1 && outputs[item.output].rank() == 2) target = ops::expand_dims(target, -1);
       weight = metrics::weight_and_mask(weight, std::exchange(mask, Tensor()));
@@ -360,8 +361,8 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
   }
 }
 
-// Keras's list has a value for the name of each metric. Where a weighted metric has the name of another one, which then
-// is the value of both, its own follows.
+// Keras's list has a value for the name of each metric. If a weighted metric has the same name as another metric, whose
+// value is then listed for both, its own value follows.
 Results Compiled::with_repeated_names(Results results) const {
   std::vector<std::string> names;
   for (const OutputMetric& item : metrics_) names.push_back(item.metric->name());
@@ -387,7 +388,7 @@ Results Compiled::with_repeated_names(Results results) const {
 
 std::vector<std::string> Compiled::output_loss_names() const {
   std::vector<std::string> names;
-  // Keras 2 reports that of a model's only loss, too, where it has several outputs.
+  // Keras 2 also reports the loss of an output if the model has several outputs but only one loss.
   if (losses_.size() > 1 || (model_.keras_version() < 3 && output_names_.size() > 1)) {
     for (const OutputLoss& item : losses_) names.push_back(output_names_[item.output] + "_loss");
   }

@@ -148,7 +148,7 @@ class DatasetBatches : public BatchSource {
   }
 
  private:
-  // What functions of the dataset draw for an example does not count.
+  // Random numbers that functions of the dataset draw for an example are not counted.
   data::ElementSpec declared_spec() const {
     const Json draws = random::save_state();
     data::ElementSpec spec = dataset_.element_spec();

@@ -167,7 +167,7 @@ TEST(DatasetBatches, AnotherNumberOfWorkersResumesBetweenEpochs) {
   }
 }
 
-// Workers that read files of their own resume within an epoch in any number, with the remaining batches.
+// Workers that read their own files resume within an epoch in any number, with the remaining batches.
 class FileBatches : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -188,14 +188,14 @@ class CountersWithoutData {
   Tensors before_;
 };
 
-// Whether Keras learns of the end of the data by such a step.
+// Whether such a step shows Keras the end of the data.
 bool ends_by_a_step(const EpochIterator& batches, const TrainingSession& session) {
   return batches.may_run_out() && !session.strategy && session.options.steps_per_execution == 1 &&
          !session.options.run_eagerly;
 }
 
-// The results after that step, which counts its rows in means without their values, where the data declares how many
-// they are: Keras's means are too small then.
+// The results after that step. If the data declares its number of rows, the means count these rows without their
+// values, so Keras's means are too small.
 Results results_at_the_end(const EpochIterator& batches, TrainingSession& session, Results last) {
   session.count_again(batches.has_static_rows());
   return session.last_step_was_own ? last : session.metric_results();

@@ -64,8 +64,8 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
 }
 
 // Metrics of compile are made for the shapes of targets and outputs, and know their variables once they have seen a
-// batch: before the first step, and after a restore, they see a row. A class whose own steps call its parts has no
-// call() and no known outputs: it has the metrics that are the same for all outputs.
+// batch: before the first step, and after a restore, they see a row. A class whose own steps call its parts has no A
+// model with call() and no known outputs has the metrics that are the same for all outputs.
 void AllReduceSteps::prepare_metrics(const Batch& batch) {
   if (!session_.compiled) return;
   if (!session_.has_call()) {

@@ -78,7 +78,7 @@ ops::FunctionDraws& TrainingSession::draws_of_test(const Batch& batch) const {
   return on_batch ? draws_for(*test_traces, lockstep::internal::TraceKey(batch.x, batch.y, batch.sample_weight))
                   : *test_draws;
 }
-// Keras gives the function of predict() batch after batch, not the iterator as the others.
+// Keras calls the function of predict() with each batch; the functions of the other loops get the iterator.
 ops::FunctionDraws& TrainingSession::draws_of_predict(const Structure& x) const {
   return draws_for(on_batch ? *predict_on_batch_traces : *predict_traces, lockstep::internal::TraceKey(x));
 }
@@ -115,8 +115,8 @@ void TrainingSession::build_for(const Batch& batch) {
   restore_layer_metrics(before);
 }
 
-// The graph of a Sequential is made for all batches of its data: extents that differ between them are unknown in it.
-// Under a strategy, Keras makes it from the first batch.
+// The graph of a Sequential is built for all batches of its data: extents that differ between batches are unknown.
+// Under a strategy, Keras builds it from the first batch.
 std::optional<Shape> TrainingSession::shape_to_build_from(const Batch& batch) const {
   if (!model.is_sequential() || strategy || !input_shape || !batch.x.is_leaf()) return std::nullopt;
   const Shape& first = batch.x.leaf().shape();

@@ -55,7 +55,7 @@ struct TrainingSession {
   void make_loss_tracker();
   void reset_metrics();
   Results metric_results() const;
-  // Counts a step at the end of data of unknown length, whose batch does not come.
+  // Counts the step at the end of data of unknown length, which has no batch.
   void count_again(bool static_rows);
   // The results of metrics(), by name.
   Results get_metrics_result() const;
@@ -83,15 +83,16 @@ struct TrainingSession {
   optimizers::OptimizerPtr optimizer;
   metrics::MetricPtr loss_tracker;  // for steps of the model's class; the built-in ones count in double
   bool last_step_was_own = false;   // since reset_metrics()
-  // Of the functions that Keras makes of the steps, which a new compile() makes anew.
+  // The draws of the functions that Keras creates for the steps; compile() creates new ones.
   std::unique_ptr<ops::FunctionDraws> train_draws, test_draws;  // of the loops
   std::unique_ptr<ops::TracedDraws> train_traces, test_traces, predict_traces, predict_on_batch_traces;
-  // Those of a step on a batch, of fit and its like or of train_on_batch() and its like.
+  // The draws of a step on a batch: of fit(), evaluate() and predict(), or of train_on_batch(), test_on_batch() and
+  // predict_on_batch().
   ops::FunctionDraws& draws_of_train(const Batch& batch) const;
   ops::FunctionDraws& draws_of_test(const Batch& batch) const;
   ops::FunctionDraws& draws_of_predict(const Structure& x) const;
   bool on_batch = false;
-  // While it lives, steps are those of train_on_batch() and its like.
+  // During its lifetime, steps are those of train_on_batch(), test_on_batch() and predict_on_batch().
   class OnBatch {
    public:
     explicit OnBatch(TrainingSession& session) : session_(session) { session_.on_batch = true; }

@@ -11,7 +11,7 @@
 namespace lockstep::keras {
 namespace {
 
-// A double travels as three float32 whose sum it is, each worker's in a place of its own, so that it arrives exactly.
+// A double travels as three float32 whose sum it is, each worker's in its own place, so that it arrives exactly.
 constexpr std::size_t kParts = 3;
 
 Tensor slots(const std::vector<double>& numbers, int worker, int workers) {
