@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -19,15 +20,42 @@
 namespace lockstep::io {
 namespace {
 
+class Held;
+// A folder that this process has locked.
+struct Folder {
+  std::weak_ptr<Held> held;
+  bool locked = false;  // until the descriptor is closed, which is after `held` has expired
+};
+struct Folders {
+  std::mutex mutex;
+  std::condition_variable unlocked;
+  std::map<std::pair<dev_t, ino_t>, Folder> all;
+};
+// Never destroyed: static objects may have locks.
+Folders& folders() {
+  static auto* const one = new Folders;
+  return *one;
+}
+
 class Held {
  public:
   explicit Held(int fd) : fd_(fd) {}
-  ~Held() { ::close(fd_); }
+  ~Held() {
+    const std::lock_guard guard(folders().mutex);
+    ::close(fd_);
+    if (folder_) folder_->locked = false;
+    folders().unlocked.notify_all();
+  }
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
+  void is_lock_of(Folder& folder) {
+    folder_ = &folder;
+    folder.locked = true;
+  }
 
  private:
   int fd_;
+  Folder* folder_ = nullptr;
 };
 
 // The process that has locked a folder, as Linux lists it: "1: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF".
@@ -45,21 +73,22 @@ std::optional<int> holder_of(const struct stat& folder) {
 }  // namespace
 
 DirectoryLock lock_directory(const std::string& path) {
-  static std::mutex mutex;
-  static auto* const locks = new std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Held>>();
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) throw_not_found(fmt::format("{}: cannot open the folder: {}", path, std::strerror(errno)));
   auto opened = std::make_shared<Held>(fd);
   struct stat info {};
   if (::fstat(fd, &info) != 0) return {opened, {}};
-  const std::lock_guard guard(mutex);
-  std::weak_ptr<Held>& ours = (*locks)[{info.st_dev, info.st_ino}];
-  if (auto held = ours.lock()) return {held, {}};
+  std::unique_lock guard(folders().mutex);
+  Folder& ours = folders().all[{info.st_dev, info.st_ino}];
+  std::shared_ptr<Held> held;
+  folders().unlocked.wait(guard, [&] { return (held = ours.held.lock()) || !ours.locked; });
+  if (held) return {held, {}};
   for (int attempts = 1000; ::flock(fd, LOCK_EX | LOCK_NB) != 0; --attempts) {
     if (errno == EWOULDBLOCK) return {nullptr, holder_of(info)};
     if (errno != EINTR || attempts == 0) break;  // a file system without locks
   }
-  ours = opened;
+  ours.held = opened;
+  opened->is_lock_of(ours);
   return {opened, {}};
 }
 

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "lockstep/base/error.h"
 
@@ -43,6 +44,15 @@ TEST_F(DirectoryLockTest, OneProcessHasIt) {
   EXPECT_EQ(first.held, second.held) << "a process shares its lock";
   first.held.reset();
   EXPECT_TRUE(std::filesystem::is_empty(folder)) << "nothing is written";
+}
+
+// The last holder of a thread may be about to close the folder when another thread locks it.
+TEST_F(DirectoryLockTest, ThreadsNeverTakeTheirProcessForAnother) {
+  const auto locks = [&] {
+    for (int i = 0; i < 20000; ++i) ASSERT_TRUE(lock_directory(folder).held) << i;
+  };
+  std::thread first(locks), second(locks);
+  first.join(), second.join();
 }
 
 TEST_F(DirectoryLockTest, ItGoesWithTheProcess) {
