@@ -16,7 +16,7 @@ DType integer_dtype(std::uint64_t size, bool is_signed) {
   }
 }
 
-// As the HDF5 library: a number has no more bytes than the next power of two above its bits.
+// As in the HDF5 library, a number has at most as many bytes as the next power of two above its bits.
 void check_precision(const Fields& fields, std::uint64_t offset, std::uint64_t precision, std::uint64_t size) {
   const std::uint64_t most = std::max<std::uint64_t>(std::bit_ceil(offset + precision), 8);
   if (precision == 0 || offset + precision > 8 * size || 8 * size > most) {
@@ -248,7 +248,7 @@ std::vector<std::string> read_strings(const Image& image, const Datatype& type, 
       continue;
     }
     auto object = heaps.object(address, index);
-    if (object.size() < length) image.damaged(address, "a string is longer than its place in the global heap");
+    if (object.size() < length) image.damaged(address, "a string is longer than its object in the global heap");
     std::string text(reinterpret_cast<const char*>(object.data()), length);
     strings.push_back(text.substr(0, text.find('\0')));
   }

@@ -48,7 +48,7 @@ struct Image {
   // Memory that a value copied out of the file takes.
   void charge_bytes(std::uint64_t size, std::uint64_t at) const {
     if (budget != nullptr && !budget->take_bytes(size))
-      damaged(at, "its names, attributes and texts claim more memory than a file of this size can need");
+      damaged(at, "its names, attributes and strings require more memory than a file of this size can need");
   }
   // `size` bytes at an address of the file.
   std::span<const std::byte> block(std::uint64_t address, std::uint64_t size) const {

@@ -72,7 +72,7 @@ std::uint64_t MessageReader::read_superblock() {
     fields.skip(1);
     image_.leaf_k = fields.u16();
     image_.internal_k = fields.u16();
-    if (image_.leaf_k == 0 || image_.internal_k == 0) image_.damaged(0, "group indexes whose nodes hold nothing");
+    if (image_.leaf_k == 0 || image_.internal_k == 0) image_.damaged(0, "group indexes whose nodes have no entries");
     fields.skip(4);
     if (version == 1) fields.skip(4);
     base = fields.address();

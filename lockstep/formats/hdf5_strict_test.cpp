@@ -214,7 +214,7 @@ TEST(StrictHdf5, FieldsOfTheSuperblock) {
     return bad;
   };
   for (const std::size_t at : {9, 10, 12}) expect_error(changed(at, std::uint8_t{1}), "unknown versions");
-  expect_error(changed(16, std::uint16_t{0}), "nodes hold nothing");
+  expect_error(changed(16, std::uint16_t{0}), "nodes have no entries");
   EXPECT_NE(error_of(changed(16, std::uint16_t{0x4000})), "");  // a node of 2 * 0x4000 entries passes the end
   expect_error(changed(32, std::uint64_t{0}), "a block of free space");
   expect_error(changed(48, std::uint64_t{96}), "a file driver");

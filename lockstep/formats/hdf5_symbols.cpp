@@ -84,7 +84,7 @@ class SymbolTable {
       image_.damaged(address, "a group index of the wrong kind or level");
     }
     if (fields.address() != left || fields.address() != right) {
-      image_.damaged(address, "a group index whose neighbours are not those of its parent");
+      image_.damaged(address, "a group index whose neighbours differ from those in its parent");
     }
     const auto key = static_cast<std::uint64_t>(image_.length_size);
     const std::uint64_t size = count * (key + pointer) + key;

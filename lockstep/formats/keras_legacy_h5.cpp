@@ -45,7 +45,7 @@ void set_names(Hdf5Writer& writer, const std::string& path, const std::string& a
   for (const auto& name : names) longest = std::max(longest, name.size());
   if (longest > kAttributeLimit) {
     throw_invalid_argument(
-        fmt::format("a name of {} bytes does not fit an HDF5 attribute of at most {}", longest, kAttributeLimit));
+        fmt::format("a name has {} bytes; an HDF5 attribute has at most {}", longest, kAttributeLimit));
   }
   const std::size_t each = std::max<std::size_t>(longest, 16);
   const std::size_t pieces = std::max<std::size_t>(1, (names.size() * each + kAttributeLimit - 1) / kAttributeLimit);
@@ -103,8 +103,8 @@ void check_group(const Hdf5Node& group, const std::string& path, bool weights, c
     if (child.kind == Hdf5Node::Kind::kGroup) {
       check_group(child, full, weights || child.attribute("weight_names") != nullptr, named, what);
     } else if (weights && !named.contains(full)) {
-      throw_data_loss(
-          fmt::format("{}: the weight \"{}\" is in no list of names: it or its group was renamed", what, full));
+      throw_data_loss(fmt::format("{}: the weight \"{}\" is missing in the lists of names: it or its group was renamed",
+                                  what, full));
     }
   }
 }
@@ -168,7 +168,7 @@ Json LegacyH5::json_attribute(const std::string& name) const {
   const Hdf5Attribute* attribute = file_->root().attribute(name);
   if (attribute == nullptr) return nullptr;
   if (attribute->value.strings.size() != 1) {
-    throw_data_loss(fmt::format("{}: attribute {} is not one text", file_->what(), name));
+    throw_data_loss(fmt::format("{}: attribute {} is not a single string", file_->what(), name));
   }
   Json json = parse_json(attribute->value.strings[0], fmt::format("{} of {}", name, file_->what()));
   if (!json.is_null() && !json.is_object()) {

@@ -69,7 +69,7 @@ const Json& weight_map(const Json& index, const std::string& path) {
 std::vector<std::string> shard_paths(const Json& map, const std::string& path) {
   std::set<std::string> names;
   auto add = [&](const Json& value) {
-    if (!value.is_string()) throw_data_loss(fmt::format("{}: a shard's name is not text", path));
+    if (!value.is_string()) throw_data_loss(fmt::format("{}: a shard's name is not a string", path));
     const auto name = value.get<std::string>();
     if (!io::is_entry_name(name) || name.find('\\') != std::string::npos) {
       throw_data_loss(fmt::format("{}: invalid name of a shard: \"{}\" is not in the folder of the index", path, name));
@@ -88,7 +88,8 @@ std::vector<std::string> shard_paths(const Json& map, const std::string& path) {
   return paths;
 }
 
-// "layers" with one other character, which no attribute of Python has: "layer1" may be a model's own.
+// "layers" with one changed character that cannot be part of a Python attribute; "layer1" may be an attribute of a
+// model.
 bool almost_layers(std::string_view name) {
   const std::size_t at = only_difference(name, "layers");
   if (at == std::string_view::npos) return false;
@@ -234,7 +235,7 @@ void KerasWeights::check_names() const {
   for (const TensorInfo& info : infos_) {
     const std::string_view group = vars_group(info.name);
     if (group.empty() && in_groups) {
-      throw_data_loss(fmt::format("{}: the dataset \"{}\" is in no group \"vars\": a name has changed",
+      throw_data_loss(fmt::format("{}: the dataset \"{}\" is outside of a group \"vars\": a name has changed",
                                   files_[place(info.name).file]->what(), info.name));
     }
     if (!group.empty()) objects.emplace(group.substr(0, group.size() - std::min(group.size(), kVars.size() + 1)));

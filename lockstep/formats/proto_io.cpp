@@ -14,11 +14,9 @@
 namespace lockstep::formats {
 namespace {
 
-// Protobuf prints its complaints to stderr; ours are in the error that is thrown.
-void silence_protobuf() {
-  static const auto previous = google::protobuf::SetLogHandler(nullptr);
-  (void)previous;
-}
+// Protobuf logs problems to stderr; the errors that are thrown report them. Only while one of these functions runs: the
+// log is the program's.
+using QuietProtobuf = google::protobuf::LogSilencer;
 
 bool parse(google::protobuf::MessageLite& message, std::span<const std::byte> bytes) {
   google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
@@ -71,7 +69,7 @@ std::string with_limited_arena(std::size_t bytes, std::string_view what, std::st
 }
 
 void parse_proto(google::protobuf::MessageLite& message, std::span<const std::byte> bytes, std::string_view what) {
-  silence_protobuf();
+  const QuietProtobuf quiet;
   if (bytes.size() > INT_MAX) {
     throw_resource_exhausted(
         fmt::format("{}: {} bytes are more than the 2 GiB a protobuf message may have", what, bytes.size()));
@@ -84,7 +82,7 @@ void parse_proto(google::protobuf::MessageLite& message, std::span<const std::by
 }
 
 std::string serialize_proto(const google::protobuf::MessageLite& message, std::string_view what) {
-  silence_protobuf();
+  const QuietProtobuf quiet;
   std::string out;
   if (message.ByteSizeLong() > INT_MAX) {
     throw_resource_exhausted(

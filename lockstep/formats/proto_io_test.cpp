@@ -1,5 +1,7 @@
 #include "lockstep/formats/proto_io_internal.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
@@ -34,6 +36,18 @@ TEST(ProtoIo, LargeMessagesAreParsed) {
   parse_proto(graph, io::as_bytes(nodes(200'000, "\x0a\x64" + std::string(100, 'n'))), "graph.pb");
   ASSERT_EQ(graph.node_size(), 200'000);
   EXPECT_EQ(graph.node(199'999).name(), std::string(100, 'n'));
+}
+
+int logged = 0;
+void count(google::protobuf::LogLevel, const char*, int, const std::string&) { ++logged; }
+
+// Messages of reading are errors, not lines of the log; the handler of the program stays.
+TEST(ProtoIo, TheLogOfTheProgramIsLeftAlone) {
+  const auto before = google::protobuf::SetLogHandler(count);
+  tensorflow::NodeDef node;
+  EXPECT_THROW(parse_proto(node, io::as_bytes("\x0a\x02\xff\xff"), "node.pb"), Error);
+  EXPECT_EQ(logged, 0);
+  EXPECT_EQ(google::protobuf::SetLogHandler(before), count);
 }
 
 TEST(ProtoIo, LargeMalformedMessagesAreReported) {

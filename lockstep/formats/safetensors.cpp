@@ -114,7 +114,7 @@ SafetensorsReader::SafetensorsReader(const std::string& path, io::FileSystem& fi
     if (begin != at) damaged("tensors overlap or leave a gap");
     at = end;
   }
-  if (at != bytes.size()) damaged(fmt::format("{} bytes belong to no tensor", bytes.size() - at));
+  if (at != bytes.size()) damaged(fmt::format("{} bytes are not part of any tensor", bytes.size() - at));
 }
 
 TensorData SafetensorsReader::read(const std::string& name) const {
