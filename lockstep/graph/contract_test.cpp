@@ -64,14 +64,14 @@ TEST(GraphContract, OutputNumbersAreBounded) {
   g.constant("x", Tensor::scalar(1.0f));
   EXPECT_THROW(g.graph.parse_output("x:2147483647"), Error);
   g("y", "Identity", {"x:1"}, kFloatType);
-  expect_error(g, {"y"}, "has 1 outputs; number 1 is asked for");
+  expect_error(g, {"y"}, "has 1 outputs; output 1 is requested");
   Node node;
   node.name = "z";
   node.op = "Identity";
   node.attrs = kFloatType;
   node.inputs = {{0, -5}};
   g.graph.add(node);
-  expect_error(g, {"z"}, "number -5");
+  expect_error(g, {"z"}, "output -5");
 }
 
 // Both ways of running check the number of outputs: the second has a Switch.

@@ -285,7 +285,7 @@ Tensors call_on_rows(const Step& step, const Tensors& inputs, RunContext& contex
       continue;
     }
     if (i >= shapes.size() || !shapes[i].fully_known())
-      throw_invalid_argument("a MapDefun without rows must know the shapes of its outputs");
+      throw_invalid_argument("a MapDefun without rows requires the shapes of its outputs");
     std::vector<std::int64_t> dims = shapes[i].dims();
     dims.insert(dims.begin(), 0);
     stacked.push_back(dtypes[i] == DType::kString ? Tensor::strings({}, Shape(dims))

@@ -258,7 +258,7 @@ void Plan::number_values() {
   const auto value_of = [&](const Output& output, const std::string& user) {
     const Step& source = steps_[static_cast<std::size_t>(output.node)];
     if (output.output < 0 || output.output >= source.num_outputs) {
-      throw_invalid_argument(fmt::format("{}: node '{}' has {} outputs; number {} is asked for by '{}'", what_,
+      throw_invalid_argument(fmt::format("{}: node '{}' has {} outputs; output {} is requested by '{}'", what_,
                                          graph_.node(output.node).name, source.num_outputs, output.output, user));
     }
     return source.first_output + output.output;

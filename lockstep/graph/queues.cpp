@@ -49,7 +49,7 @@ class Queue final : public Resource {
     }
     if (options_.capacity >= 0 && static_cast<std::int64_t>(elements_.size()) >= options_.capacity) {
       throw_failed_precondition(
-          fmt::format("the queue is full, it has {} elements: nothing else would make room", elements_.size()));
+          fmt::format("the queue is full ({} elements) and no other operation removes one", elements_.size()));
     }
     if (!options_.by_priority) return elements_.push_back(element);
     const auto after = std::upper_bound(
@@ -65,8 +65,8 @@ class Queue final : public Resource {
     const std::int64_t available = closed_ ? size : std::max<std::int64_t>(0, size - options_.min_left);
     if (count < 0) throw_invalid_argument(fmt::format("{} elements of a queue", count));
     if (available < count && !(fewer && closed_ && available > 0)) {
-      throw_out_of_range(fmt::format("{} elements are asked for, the queue has {}{}", count, available,
-                                     closed_ ? " and is closed" : ": nothing else would add one"));
+      throw_out_of_range(fmt::format("{} elements are requested, but the queue has {}{}", count, available,
+                                     closed_ ? " and is closed" : " and no other operation adds one"));
     }
     std::vector<Tensors> out;
     for (std::int64_t i = std::min(count, available); i > 0; --i) {
@@ -80,7 +80,7 @@ class Queue final : public Resource {
   Tensors peek(std::int64_t place) const {
     const std::lock_guard lock(mutex_);
     if (place < 0 || place >= static_cast<std::int64_t>(elements_.size()))
-      throw_out_of_range(fmt::format("element {} is asked for, there are {}", place, elements_.size()));
+      throw_out_of_range(fmt::format("element {} is requested, but there are {}", place, elements_.size()));
     return elements_[static_cast<std::size_t>(place)];
   }
 
@@ -194,7 +194,7 @@ void pad_to_largest(Tensors* parts) {
 Tensors dequeue_several(const Step& step, const Tensors& inputs, RunContext&) {
   Queue& queue = queue_of(inputs);
   const auto count = inputs.at(1).item<std::int32_t>();
-  if (count == 0) throw_invalid_argument("no elements are asked for of a queue");
+  if (count == 0) throw_invalid_argument("the number of elements taken from a queue must be positive");
   const bool fewer = step.op->signature->name.find("UpTo") != std::string::npos;
   const std::vector<Tensors> elements = queue.pop(count, fewer);
   Tensors out;
@@ -262,7 +262,7 @@ class KeyedStage final : public Resource {
     if (capacity_ > 0 && static_cast<std::int64_t>(elements_.size()) >= capacity_) {
       incomplete_.erase(key);
       throw_failed_precondition(
-          fmt::format("the stage is full, it has {} elements: nothing else would make room", capacity_));
+          fmt::format("the stage is full ({} elements) and no other operation removes one", capacity_));
     }
     elements_.emplace(key, std::move(element));
     incomplete_.erase(key);
@@ -273,7 +273,7 @@ class KeyedStage final : public Resource {
     const std::lock_guard lock(mutex_);
     const auto found = elements_.find(key);
     if (found == elements_.end())
-      throw_out_of_range(fmt::format("no element has the key {}: nothing else would add one", key));
+      throw_out_of_range(fmt::format("no element has the key {} and no other operation adds one", key));
     Tensors out;
     for (const std::int32_t at : places) {
       Tensor& component = found->second.at(place(at));
@@ -291,7 +291,7 @@ class KeyedStage final : public Resource {
       const std::lock_guard lock(mutex_);
       if (!elements_.empty()) key = elements_.begin()->first;
     }
-    if (!key) throw_out_of_range("an element is asked for, the stage has none: nothing else would add one");
+    if (!key) throw_out_of_range("an element is requested, but the stage is empty and no other operation adds one");
     return {*key, get(*key, places, true)};
   }
   void clear() {

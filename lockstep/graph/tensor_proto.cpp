@@ -20,7 +20,7 @@ thread_local std::size_t* t_repeated = nullptr;
 // Throws before a constant that repeats a value takes more than its graph may.
 void check_repeated(std::size_t count, std::size_t size, const Shape& shape, std::string_view what) {
   if (count > kMaxRepeated / size) {
-    throw_resource_exhausted(fmt::format("{}: a constant of shape {} repeats one value; more than 256 MiB are refused",
+    throw_resource_exhausted(fmt::format("{}: a constant of shape {} repeats one value; at most 256 MiB are allowed",
                                          what, shape.to_string()));
   }
   if (!t_repeated) return;

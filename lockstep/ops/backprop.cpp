@@ -193,7 +193,7 @@ Tensors argmax_gradient(const Call& call) {
   Ints places = ints_in(call, 2);
   for (const char* name : {"ksize", "strides"}) check_window(call.attr<Ints>(name));
   if (in(call, 2).sizes() != dy.sizes() || dy.dim() != 4 || dy.size(0) != x.size(0))
-    throw_invalid_argument("input, grad and argmax do not fit each other");
+    throw_invalid_argument("input, grad and argmax have incompatible shapes");
   const std::int64_t image = x.size(0) == 0 ? 0 : x.numel() / x.size(0),
                      rows = x.size(0) == 0 ? 1 : std::max<std::int64_t>(dy.numel() / x.size(0), 1);
   for (std::size_t i = 0; i < places.size(); ++i) {

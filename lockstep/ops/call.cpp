@@ -79,8 +79,6 @@ std::size_t input_width(const Signature& signature, const ArgDef& arg, const Att
     } else if (other.number_attr != arg.number_attr || arg.number_attr.empty()) {
       throw_invalid_argument(
           fmt::format("{}: the lengths of its list inputs must be given as attributes", signature.name));
-    } else {
-      others += 0;
     }
   }
   std::size_t sharing = 0;  // lists of the same number attribute share what is left

@@ -55,7 +55,7 @@ Tensor constant(const Values& values, const ConstantKeywords& keywords) {
 }
 Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype) {
   if (dtype == DType::kInvalid || value.dtype() == dtype) return value;
-  throw_invalid_argument(fmt::format("convert_to_tensor: the tensor has dtype {}, {} was asked for; use ops::cast",
+  throw_invalid_argument(fmt::format("convert_to_tensor: the tensor has dtype {}, {} was requested; use ops::cast",
                                      dtype_name(value.dtype()), dtype_name(dtype)));
 }
 

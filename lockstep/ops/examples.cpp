@@ -120,7 +120,7 @@ Tensor strings_of(const std::vector<std::string>& texts) {
 }
 std::int64_t count(const std::vector<std::string>& keys) { return static_cast<std::int64_t>(keys.size()); }
 
-// What the parsing operations take of a description, by kinds of features.
+// The arguments of the parsing operations for a description, by kinds of features.
 struct ParsedKeys {
   explicit ParsedKeys(const FeatureDescription& features) {
     for (const auto& [name, feature] : features) std::visit([&](const auto& each) { add(name, each); }, feature);
@@ -319,7 +319,7 @@ Nested<Tensor> parse_sequence_example(const Tensor& serialized, const SequenceFe
 Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescription& features) {
   if (serialized.rank() != 0) {
     throw_invalid_argument(
-        fmt::format("parse_single_example: found texts of shape {}, expected one; parse_example "
+        fmt::format("parse_single_example: found strings of shape {}, expected one; parse_example "
                     "takes a vector",
                     serialized.shape().to_string()));
   }

@@ -134,7 +134,7 @@ Tensors max_gradient(const Call& call) {
   if (dy.size(0) != x.size(0) || dy.size(3) != x.size(3) || dy.size(1) != static_cast<std::int64_t>(rows.size()) ||
       dy.size(2) != static_cast<std::int64_t>(columns.size()))
     throw_invalid_argument("the gradient does not fit the pooling sequences");
-  if (given.sizes() != dy.sizes()) throw_invalid_argument("orig_output and the gradient differ in their shapes");
+  if (given.sizes() != dy.sizes()) throw_invalid_argument("orig_output and the gradient must have the same shape");
   const at::Tensor dx = at::zeros_like(x);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (std::size_t j = 0; j < columns.size(); ++j) {

@@ -287,7 +287,7 @@ Tensor Tensor::operator[](std::int64_t index) const {
 Tensor Tensor::part_of(std::size_t index, std::size_t size) const {
   const std::int64_t extent = len(*this);
   if (extent != static_cast<std::int64_t>(size))
-    throw_invalid_argument(fmt::format("a tensor of shape {} has {} elements on its first axis, {} were asked for",
+    throw_invalid_argument(fmt::format("a tensor of shape {} has {} elements on its first axis, {} were requested",
                                        shape().to_string(), extent, size));
   return (*this)[static_cast<std::int64_t>(index)];
 }
@@ -298,7 +298,7 @@ void Place::set(const Tensor& scalar) {
   } else if (scalar.is_symbolic() && is_integer(scalar.dtype()) && scalar.shape().compatible_with(Shape{})) {
     tensor_ = scalar;
   } else {
-    throw_invalid_argument(fmt::format("invalid place on an axis: found {} {}, expected one integer",
+    throw_invalid_argument(fmt::format("invalid index on an axis: found {} {}, expected one integer",
                                        dtype_name(scalar.dtype()), scalar.shape().to_string()));
   }
 }

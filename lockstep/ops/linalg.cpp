@@ -118,7 +118,7 @@ Tensors svd(const Call& call) {
       throw_unimplemented("gradient: Svd with full_matrices and sides that differ by more than 1");
     });
   }
-  // LibTorch's vectors have gradients; they are turned to the others.
+  // LibTorch's vectors have gradients; they get the signs of the other ones.
   const auto [u, s, vh] = at::linalg_svd(x, full);
   const at::Tensor v = vh.mH();
   const auto turns = [](const at::Tensor& from, const at::Tensor& to) {
@@ -196,8 +196,8 @@ Tensors solve(const Call& call) {
   if (b.dim() != a.dim() || b.size(-2) != a.size(-1) ||
       b.sizes().slice(0, static_cast<std::size_t>(b.dim()) - 2) !=
           a.sizes().slice(0, static_cast<std::size_t>(a.dim()) - 2)) {
-    throw_invalid_argument(fmt::format("matrix {} and rhs {} do not fit", call.input(0).shape().to_string(),
-                                       call.input(1).shape().to_string()));
+    throw_invalid_argument(fmt::format("matrix {} and rhs {} have incompatible shapes",
+                                       call.input(0).shape().to_string(), call.input(1).shape().to_string()));
   }
   const auto [y, info] = at::linalg_solve_ex(adjoint_if(a, call.attr<bool>("adjoint")), b, true, false);
   if (info.numel() > 0 && info.ne(0).any().item<bool>()) throw_invalid_argument("the input matrix is not invertible");
@@ -206,7 +206,7 @@ Tensors solve(const Call& call) {
 
 Tensors triangular_solve(const Call& call) {
   const at::Tensor a = square_matrix(call, 0), b = for_lapack(in(call, 1));
-  if (b.size(-2) != a.size(-1)) throw_invalid_argument("matrix and rhs do not fit");
+  if (b.size(-2) != a.size(-1)) throw_invalid_argument("matrix and rhs have incompatible shapes");
   const bool lower = call.attr<bool>("lower"), adjoint = call.attr<bool>("adjoint");
   return {settled(call, at::linalg_solve_triangular(adjoint_if(a, adjoint), b, /*upper=*/lower == adjoint))};
 }
@@ -254,7 +254,7 @@ at::Tensor tall_complex_solution(const at::Tensor& a, const at::Tensor& b, doubl
 Tensors least_squares(const Call& call) {
   const at::Tensor a = for_lapack(in(call, 0)), b = for_lapack(in(call, 1));
   if (b.dim() != a.dim() || b.sizes().slice(0, b.sizes().size() - 1) != a.sizes().slice(0, a.sizes().size() - 1))
-    throw_invalid_argument("matrix and rhs do not fit");
+    throw_invalid_argument("matrix and rhs have incompatible shapes");
   if (in(call, 2).numel() != 1) throw_invalid_argument("l2_regularizer must be one number");
   const double l2 = in(call, 2).item<double>();
   if (!(l2 >= 0)) throw_invalid_argument(fmt::format("l2_regularizer {:g} must not be negative", l2));
@@ -441,7 +441,7 @@ Tensors batch_diagonal_part(const Call& call) {
 Tensors batch_set_diagonal(const Call& call) {
   const at::Tensor &x = in(call, 0), &d = in(call, 1);
   if (x.dim() < 2 || d.sizes() != x.diagonal(0, -2, -1).sizes())
-    throw_invalid_argument("input and diagonal do not fit");
+    throw_invalid_argument("input and diagonal have incompatible shapes");
   const at::Tensor mask = at::eye(x.size(-2), x.size(-1), x.options().dtype(at::kBool));
   const std::int64_t missing = std::max(x.size(-2), x.size(-1)) - d.size(-1);
   at::Tensor placed =

@@ -20,7 +20,7 @@ const Tensor& list_in(const Call& call, int i) {
   }
   return list;
 }
-// The shape of an item: what the list, the call and the items say.
+// The shape of an item, from the list, the call and the items.
 Shape merged_element_shape(const Tensor& list, const Shape& given, const Tensors& items) {
   Shape shape = merge_shapes(list.list_element_shape(), given);
   for (const Tensor& x : items) {
@@ -35,7 +35,7 @@ Shape shape_input(const Call& call, int i) {
   const at::Tensor& x = in(call, i);
   if (x.dim() == 0) {
     if (x.item().to<std::int64_t>() == -1) return Shape::unknown_rank();
-    throw_invalid_argument("an element shape is a vector, or -1 when nothing is known");
+    throw_invalid_argument("an element shape must be a vector, or -1 if it is unknown");
   }
   const Ints dims = ints_of(x);
   for (const std::int64_t dim : dims) {
@@ -256,8 +256,8 @@ Tensors element_shape(const Call& call) {
   if (!shape.known_rank()) return one(at::full({}, -1, type));
   return one(at::tensor(at::IntArrayRef(shape.dims()), at::kLong).to(type));
 }
-// The items one after another. One that was never set is zeros: of as many rows as leading_dims says or, without an
-// entry for it, as the element shape says or all items that were set have.
+// The concatenated items. An item that was never set is zeros; its number of rows is that of leading_dims or, without
+// an entry, that of the element shape or of all items that were set.
 Tensors concat(const Call& call) {
   const Tensor& list = list_in(call, 0);
   const Tensors& items = list.list_elements();
@@ -278,7 +278,7 @@ Tensors concat(const Call& call) {
     if (!item.defined()) continue;
     shape = merge_shapes(shape, without_rows(item.shape()));
     if (rows_given && rows != item.dim(0))
-      throw_invalid_argument(fmt::format("an item has {} rows, the element shape says {}", item.dim(0), rows));
+      throw_invalid_argument(fmt::format("an item has {} rows, expected {} by the element shape", item.dim(0), rows));
     if (!rows_given) rows = first || rows == item.dim(0) ? item.dim(0) : kUnknownDim;
     first = false;
   }
@@ -290,8 +290,8 @@ Tensors concat(const Call& call) {
       Shape full = shape;
       if (full.known_rank()) full[0] = i < leading.size() ? leading[i] : rows;
       if (!full.fully_known() || full[0] < 0) {
-        throw_invalid_argument(
-            fmt::format("item {} was never set, and neither leading_dims nor the other items say its shape", i));
+        throw_invalid_argument(fmt::format(
+            "item {} was never set, and its shape follows neither from leading_dims nor from the other items", i));
       }
       item = zeros_of(full, dtype_attr(call));
     }

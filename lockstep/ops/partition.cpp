@@ -295,7 +295,7 @@ Tensors change_rows(const Call& call, InPlace how) {
   const at::Tensor v = in(call, 1).dim() == 0 && given.dim() + 1 == x.dim() ? given.unsqueeze(0) : given;
   if (v.dim() != x.dim() || v.size(0) != static_cast<std::int64_t>(rows.size()) ||
       v.sizes().slice(1) != x.sizes().slice(1))
-    throw_invalid_argument("x, i and v do not fit each other");
+    throw_invalid_argument("x, i and v have incompatible shapes");
   for (std::int64_t& row : rows) {
     if (x.size(0) == 0) throw_invalid_argument("x has no rows");
     row = ((row % x.size(0)) + x.size(0)) % x.size(0);

@@ -13,7 +13,7 @@ inline void require_one_precision(DType from, DType to) {
   const auto is_wide = [](DType dtype) { return dtype == DType::kFloat64 || dtype == DType::kComplex128; };
   if (is_wide(from) != is_wide(to))
     throw_invalid_argument(
-        fmt::format("no kernel makes {} of {}: their precisions differ", dtype_name(to), dtype_name(from)));
+        fmt::format("cannot convert {1} to {0}: their precisions differ", dtype_name(to), dtype_name(from)));
 }
 
 }  // namespace lockstep::ops

@@ -91,7 +91,7 @@ Tensors finished(const Call& call, FusedProduct product, bool channels_in_units)
     return {wrap_as(at::clamp(level, to == DType::kQInt8 ? -128 : 0, levels).to(to_scalar_type(to)), to),
             Tensor::scalar(low), Tensor::scalar(high)};
   }
-  // Channels with ranges of their own are brought to the largest one.
+  // Channels with their own ranges are brought to the largest one.
   if (channels_in_units && product.weights.numel() > 1)
     sums = sums * (product.weights / product.weights.max()).to(at::kDouble);
   sums = at::round(sums);
@@ -120,7 +120,7 @@ Tensors fused_product(const Call& call) {
   if (a.dim() != 2 || b.dim() != 2) throw_invalid_argument("a and b must be matrices");
   if (call.attr<bool>("transpose_a")) a = a.t();
   if (call.attr<bool>("transpose_b")) b = b.t();
-  if (a.size(1) != b.size(0)) throw_invalid_argument("a and b do not fit");
+  if (a.size(1) != b.size(0)) throw_invalid_argument("a and b have incompatible shapes");
   return finished(call, fused_sums(call, "a", "b", at::mm(a, b)), false);
 }
 

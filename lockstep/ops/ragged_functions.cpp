@@ -107,7 +107,7 @@ RaggedTensor gather_ragged(const RaggedTensor& params, const RaggedTensor& indic
 namespace strings {
 
 RaggedTensor join_ragged(const std::vector<RaggedTensor>& parts, std::string_view separator) {
-  if (parts.empty()) throw_invalid_argument("join: found no texts");
+  if (parts.empty()) throw_invalid_argument("join: found no strings");
   RaggedTensor joined = parts[0];
   for (std::size_t i = 1; i < parts.size(); ++i) {
     joined = ragged_elementwise("join", joined, parts[i], [&](const Tensor& x, const Tensor& y) {

@@ -185,7 +185,7 @@ RaggedRow RaggedTensor::operator[](std::int64_t index) const {
   if (splits_.empty()) return RaggedRow(values_[index]);
   const std::int64_t rows = nrows(), at = index < 0 ? index + rows : index;
   if (at < 0 || at >= rows) {
-    throw_out_of_range(fmt::format("RaggedTensor: row {} was asked for, there are {} rows", index, rows));
+    throw_out_of_range(fmt::format("RaggedTensor: row {} is out of range: there are {} rows", index, rows));
   }
   Ints splits = read(splits_[0]);
   std::int64_t begin = splits[static_cast<std::size_t>(at)], end = splits[static_cast<std::size_t>(at) + 1];
@@ -216,7 +216,7 @@ RaggedTensor RaggedTensor::rows(const std::vector<std::int64_t>& numbers) const 
   Ints lengths, places;
   for (const std::int64_t row : numbers) {
     if (row < 0 || row >= nrows())
-      throw_out_of_range(fmt::format("RaggedTensor: row {} was asked for, there are {} rows", row, nrows()));
+      throw_out_of_range(fmt::format("RaggedTensor: row {} is out of range: there are {} rows", row, nrows()));
     const std::int64_t begin = splits[static_cast<std::size_t>(row)], end = splits[static_cast<std::size_t>(row) + 1];
     lengths.push_back(end - begin);
     for (std::int64_t place = begin; place < end; ++place) places.push_back(place);
@@ -255,7 +255,8 @@ RaggedTensor sliced_rows(const RaggedTensor& ragged, std::span<const ops::SliceS
     return RaggedTensor(ops::strided_slice(ragged.flat_values(), all));
   }
   if (entries[0].kind == ops::SliceSpec::Kind::kIndex)
-    throw_invalid_argument("RaggedTensor: a single place in a ragged axis: not all of its rows need have it");
+    throw_invalid_argument(
+        "RaggedTensor: a single index is not supported on a ragged axis, because some rows may be too short");
   const Ints splits = read(ragged.row_splits());
   Ints lengths, places;
   for (std::size_t row = 0; row + 1 < splits.size(); ++row) {
@@ -270,7 +271,7 @@ RaggedTensor indexed(const RaggedTensor& ragged, std::span<const ops::SliceSpec>
   if (entries.empty()) return ragged;
   for (const ops::SliceSpec& entry : entries) {
     if (entry.kind == ops::SliceSpec::Kind::kNewAxis || entry.kind == ops::SliceSpec::Kind::kEllipsis)
-      throw_invalid_argument("RaggedTensor: an index of a ragged tensor has places and slices only");
+      throw_invalid_argument("RaggedTensor: an index of a ragged tensor must consist of integers and slices");
   }
   if (ragged.ragged_rank() == 0)
     return RaggedTensor(ops::strided_slice(ragged.flat_values(), {entries.begin(), entries.end()}));
@@ -347,7 +348,7 @@ RaggedTensor RaggedTensor::from_sparse(const SparseTensor& st_input) {
   for (std::size_t i = 0; i < places.size(); i += 2) {
     if (places[i + 1] != lengths[static_cast<std::size_t>(places[i])]++) {
       throw_invalid_argument(
-          fmt::format("RaggedTensor.from_sparse: the values of row {} are not at its first places", places[i]));
+          fmt::format("RaggedTensor.from_sparse: the values of row {} are not left-aligned", places[i]));
     }
   }
   return from_row_lengths(RaggedTensor(st_input.values()), ints(lengths));

@@ -88,7 +88,7 @@ at::Tensor draw_random_ints(const PhiloxState& state, const Ints& shape, const a
                             const at::Tensor& high) {
   const std::int64_t a = low.item().to<std::int64_t>(), b = high.item().to<std::int64_t>();
   const bool any = std::find(shape.begin(), shape.end(), 0) == shape.end();
-  if (any && a >= b) throw_invalid_argument(fmt::format("need minval < maxval, got {} >= {}", a, b));
+  if (any && a >= b) throw_invalid_argument(fmt::format("minval must be less than maxval, found {} >= {}", a, b));
   const at::ScalarType type = low.scalar_type();
   if (type != at::kInt && type != at::kLong)
     throw_invalid_argument(
@@ -276,7 +276,7 @@ at::Tensor draw_random_gamma(const PhiloxState& state, const Ints& shape, const 
   const std::int64_t count = element_count(shape), alphas = std::max<std::int64_t>(alpha.numel(), 1);
   if (count == 0) return at::empty(shape, given.scalar_type());
   if (alpha.numel() == 0 || count % alphas != 0)
-    throw_invalid_argument(fmt::format("the shape of alpha does not fit: {} samples of {} alphas", count, alphas));
+    throw_invalid_argument(fmt::format("invalid shape of alpha: {} samples of {} alphas", count, alphas));
   const double* const values = alpha.const_data_ptr<double>();
   for (std::int64_t i = 0; i < alphas; ++i) {
     if (!(values[i] > 0)) throw_invalid_argument(fmt::format("alpha is {}, expected a number above 0", values[i]));

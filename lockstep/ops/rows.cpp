@@ -95,7 +95,7 @@ at::Tensor add_rows(const at::Tensor& x, const at::Tensor& rows, const at::Tenso
 }
 
 Tensor concat_rows(const Tensors& parts) {
-  if (parts.empty()) throw_invalid_argument("there is nothing to concatenate");
+  if (parts.empty()) throw_invalid_argument("concat requires at least one tensor");
   if (parts[0].dtype() != DType::kString) {
     std::vector<at::Tensor> values;
     for (const Tensor& part : parts) values.push_back(dense(part));

@@ -167,7 +167,7 @@ Tensors dense_count(const Call& call) {
   const at::Tensor& x = in(call, 0);
   if (x.dim() < 1 || x.dim() > 2) throw_invalid_argument("values must be a vector or a matrix");
   if (in(call, 1).numel() > 0 && in(call, 1).sizes() != x.sizes())
-    throw_invalid_argument("weights and values differ in their shapes");
+    throw_invalid_argument("weights and values must have the same shape");
   Ints rows;
   for (std::int64_t i = 0; x.dim() == 2 && i < x.numel(); ++i) rows.push_back(i / x.size(1));
   return count_values(call, x, in(call, 1), rows, x.dim() == 2 ? x.size(0) : -1);

@@ -211,7 +211,7 @@ Tensors sparse_slice_grad(const Call& call) {
   const Ints start = ints_in(call, 2), own = ints_of(input), taken = ints_of(output);
   if (output.dim() != 2 || output.size(1) != input.size(1) || gradient.dim() != 1 ||
       gradient.size(0) != output.size(0) || start.size() != static_cast<std::size_t>(input.size(1)))
-    throw_invalid_argument("the gradient, the indices and the start do not fit each other");
+    throw_invalid_argument("the gradient, the indices and the start have incompatible shapes");
   const std::size_t rank = start.size();
   std::map<Ints, std::int64_t> places;
   for (std::int64_t i = 0; i < output.size(0); ++i) {
@@ -267,7 +267,7 @@ Tensors sparse_add(const Call& call) {
   const Pairs pairs = merge_entries(a, b);
   const at::Tensor sum = widen(or_zero(a.values, pairs.of_a)) + widen(or_zero(b.values, pairs.of_b));
   if (in(call, 6).numel() != 1) throw_invalid_argument("thresh must be one number");
-  // The threshold is for sums of two entries; what only one tensor has stays.
+  // The threshold applies to sums of two entries; entries of only one tensor are kept.
   const at::Tensor alone = (int64_tensor(pairs.of_a) < 0).logical_or(int64_tensor(pairs.of_b) < 0);
   const at::Tensor large = at::abs(sum).ge(widen(in(call, 6)).reshape({}));
   const at::Tensor kept = at::nonzero(alone.logical_or(large)).reshape({-1});

@@ -68,7 +68,7 @@ void check_columns(const std::vector<CrossedColumn>& columns) {
   for (const CrossedColumn& column : columns) {
     if (column.size() != columns[0].size()) throw_invalid_argument("the columns differ in their rows");
   }
-  if (columns.empty()) throw_invalid_argument("there is no column");
+  if (columns.empty()) throw_invalid_argument("found no columns");
 }
 
 // Sparse columns first, then dense ones.

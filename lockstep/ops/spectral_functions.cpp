@@ -56,7 +56,7 @@ Tensor mel_of_hertz(const Tensor& hertz) { return ops::log(1.0 + hertz / 700.0) 
 
 Tensor dct(const Tensor& input, const DctKeywords& o) {
   if (!o.norm.empty() && o.norm != "ortho")
-    throw_invalid_argument(fmt::format("dct: invalid norm: found \"{}\", expected \"ortho\" or nothing", o.norm));
+    throw_invalid_argument(fmt::format("dct: invalid norm: found \"{}\", expected \"ortho\" or None", o.norm));
   const std::int64_t n = input.dim(-1);
   const bool ortho = o.norm == "ortho";
   if (o.type == 2) {

@@ -1,7 +1,6 @@
 #include "lockstep/ops/table_internal.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -51,12 +50,6 @@ const Signature* load_signature(std::string_view line) {
   loaded.limits = parse_input_limits(line, loaded.signature);
   return &loaded.signature;
 }
-
-std::vector<void (*)(Table&)>& contributions() {
-  static std::vector<void (*)(Table&)> list;
-  return list;
-}
-std::atomic<bool> table_built = false;
 
 std::mutex& rows_mutex() {
   static std::mutex mutex;
@@ -147,13 +140,6 @@ Table::Table() {
   register_truncated_normal(*this);
   register_unicode_scripts(*this);
   register_uniform_quantized(*this);
-  table_built = true;
-  for (auto rows : contributions()) rows(*this);
-}
-
-void Table::contribute(void (*rows)(Table&)) {
-  if (table_built) throw_failed_precondition("op table: rows were contributed after the table was built");
-  contributions().push_back(rows);
 }
 
 const Table& Table::instance() {

@@ -28,10 +28,6 @@ class Table {
   const Op& at(std::string_view name) const;
   std::vector<std::string> names_with_kernel() const;
 
-  // For folders above: `rows` is called when the table is built. Call it while the program is being
-  // loaded (from a static initializer); throws FailedPrecondition once the table is there.
-  static void contribute(void (*rows)(Table&));
-
   // For the register_… functions: gives a row to a name of signatures.tsv.
   void add(std::string_view name, ShapeRule shape, Kernel kernel);
 

@@ -1,4 +1,4 @@
-// The largest values of rows and their places.
+// The largest values of rows and their indices.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -73,8 +73,8 @@ at::Tensor largest_places(const at::Tensor& x, std::int64_t k) {
   return has_nan ? at::Tensor() : index;
 }
 
-// TensorFlow's own way, step by step: where NaN, which is neither above nor below another value, is in a row, or the
-// places may have any order, its results follow from the order of its comparisons.
+// TensorFlow's algorithm, step by step: if a row contains NaN, which is neither above nor below another value, or if
+// the indices may have any order, its results depend on the order of its comparisons.
 template <typename T>
 struct RowOrder {
   const T* values;
@@ -87,8 +87,7 @@ struct RowOrder {
   }
 };
 
-// Its maximum leaves NaN out as far as vectors of `lanes` numbers go; in the rest of a row NaN lasts until the next
-// number.
+// Its maximum ignores NaN in whole vectors of `lanes` numbers; in the rest of a row NaN remains until the next number.
 template <typename T>
 std::int64_t place_of_maximum(const T* values, std::int64_t columns, std::int64_t lanes) {
   T best = -std::numeric_limits<T>::infinity(), rest = best;
@@ -189,7 +188,7 @@ Tensors in_top_k(const Call& call) {
   const std::int64_t k = call.num_inputs() > 2 ? int_in(call, 2) : call.attr<std::int64_t>("k");
   const std::int64_t classes = x.size(1);
   if (targets.size(0) != x.size(0))
-    throw_invalid_argument(fmt::format("{} rows of predictions and {} targets", x.size(0), targets.size(0)));
+    throw_invalid_argument(fmt::format("found {} rows of predictions and {} targets", x.size(0), targets.size(0)));
   const at::Tensor valid = at::logical_and(targets >= 0, targets < classes);
   if (classes == 0) return one(at::zeros_like(valid));
   const at::Tensor index = at::where(valid, targets, at::zeros_like(targets)).unsqueeze(1);

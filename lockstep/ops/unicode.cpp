@@ -47,8 +47,8 @@ Encoding encoding_of(const std::string& given) {
     if (page.names.find(fmt::format(" {} ", name)) != std::string_view::npos)
       return {Charset::kCodePage, false, false, &page};
   }
-  throw_unimplemented(
-      fmt::format("text encoding '{}'; Unicode and encodings with one byte for a character are read", given));
+  throw_unimplemented(fmt::format(
+      "text encoding '{}' is not supported; expected Unicode or an encoding with one byte per character", given));
 }
 
 std::int32_t next_wide(std::string_view text, std::size_t& at, std::size_t size, bool little) {
@@ -160,7 +160,7 @@ void each_character(std::string_view text, Encoding encoding, const ErrorRule& r
     if (c != kMalformed && !(rule.control && c <= 0x1F)) {
       use(c, begin);
     } else if (c == kMalformed && rule.how == "strict") {
-      throw_invalid_argument("the input has bytes that are not text of its encoding");
+      throw_invalid_argument("the input is not valid in its encoding");
     } else if (rule.how != "ignore") {
       use(rule.replacement, begin);
     }
@@ -254,14 +254,14 @@ std::string to_base64(const std::string& bytes, bool pad) {
 
 std::string from_base64(std::string_view text) {
   for (int i = 0; i < 2 && text.ends_with('=') && (text.size() % 4 == 0 || i > 0); ++i) text.remove_suffix(1);
-  if (text.size() % 4 == 1) throw_invalid_argument("base64 text cannot have this length");
+  if (text.size() % 4 == 1) throw_invalid_argument("invalid length of a base64 string");
   std::string out;
   std::uint32_t group = 0;
   int bits = 0;
   for (const char c : text) {
     const std::size_t value = kBase64.find(c);
     if (value == std::string_view::npos)
-      throw_invalid_argument("the text has a character that base64 for web addresses lacks");
+      throw_invalid_argument("the string has a character that is not in the web-safe base64 alphabet");
     group = group << 6 | static_cast<std::uint32_t>(value);
     bits += 6;
     if (bits >= 8) out += static_cast<char>(group >> (bits -= 8) & 0xFF);

@@ -120,7 +120,8 @@ Tensors clip(const Call& call) {
 
 Tensors dot(const Call& call) {
   const at::Tensor a = whole(call, 0), b = whole(call, 1);
-  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0)) throw_invalid_argument("lhs and rhs do not fit");
+  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0))
+    throw_invalid_argument("lhs and rhs have incompatible shapes");
   const Levels left = levels_in(call, 2, axis_of(call, "lhs_"), a),
                right = levels_in(call, 4, axis_of(call, "rhs_"), b);
   // Sums of products of 8 bits are exact as double.
@@ -287,7 +288,7 @@ Tensors convolution(const Call& call) {
 }
 
 // ---- floats by quantized weights ---------------------------------------------------------------------------------
-// TensorFlow quantizes the floats: each row of the first axis to 8 bits, with a range of its own that holds 0.
+// TensorFlow quantizes the floats: each row of the first axis to 8 bits, with its own range that holds 0.
 struct DynamicLevels {
   at::Tensor values;  // whole numbers without the zero point
   at::Tensor scales;  // broadcast with the values
@@ -321,7 +322,8 @@ Tensors hybrid_convolution(const Call& call) {
 Tensors hybrid_dot(const Call& call) {
   const at::Tensor& a = in(call, 0);
   const at::Tensor b = whole(call, 1);
-  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0)) throw_invalid_argument("lhs and rhs do not fit");
+  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0))
+    throw_invalid_argument("lhs and rhs have incompatible shapes");
   const Levels right = levels_in(call, 2, axis_of(call, "rhs_"), b);
   const DynamicLevels left = dynamic_levels(a);
   return one(at::mm(left.values, (b - right.zero).to(at::kDouble)).to(at::kFloat) * left.scales * right.scale);

@@ -15,7 +15,7 @@ Nested<Tensor> slice_of(const Nested<Tensor>& structure, const Range& range) {
   const auto count = static_cast<std::int64_t>(parts.size());
   const auto known = [](const Place& place, std::int64_t other) {
     if (!place.has_value()) return other;
-    if (!place.number()) throw_invalid_argument("the places of a slice of a list must be known numbers");
+    if (!place.number()) throw_invalid_argument("the bounds of a slice of a list must be known numbers");
     return *place.number();
   };
   const std::int64_t step = range.step;
