@@ -88,7 +88,7 @@ def first_step(path, data, ours):
 
 
 def infer(path, data, batch, calls):
-    """Calls of a model as one tf.function, with XLA where that is asked for."""
+    """Calls of a model as one tf.function, with XLA if that is requested."""
     model = keras.models.load_model(path)
     call = tf.function(lambda x: model(x, training=False), jit_compile=os.environ.get("BENCH_XLA") == "1")
     x = tf.constant(np.load(data)["x"][:int(batch)])

@@ -49,7 +49,7 @@ add_library(lockstep_compile_aten INTERFACE)
 target_link_libraries(lockstep_compile_aten INTERFACE lockstep_compile_plain lockstep_torch)
 target_compile_options(lockstep_compile_aten INTERFACE -fopenmp)
 # -O1 takes half of the time of -O2 to compile. GCC compiles with the level of the precompiled header, whatever the
-# command line has, so that each level requires a header of its own.
+# command line has, so that each level requires its own header.
 add_library(lockstep_compile_plain_o1 INTERFACE)
 target_link_libraries(lockstep_compile_plain_o1 INTERFACE lockstep_compile_plain)
 target_compile_options(lockstep_compile_plain_o1 INTERFACE -O1 -fno-tree-vectorize)
@@ -136,7 +136,7 @@ endfunction()
 function(lockstep_tests folder)
   cmake_parse_arguments(ARG ATEN "" FILES ${ARGN})
   set(target ${folder}_tests)
-  if(ARG_ATEN)  # objects of their own, for the binary of the folder's other tests
+  if(ARG_ATEN)  # separate objects, for the binary of the folder's other tests
     add_library(${target}_aten OBJECT ${ARG_FILES})
     set_target_properties(${target}_aten PROPERTIES UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 4
                           UNITY_BUILD_CODE_BEFORE_INCLUDE "#pragma GCC optimize(\"O1\")")

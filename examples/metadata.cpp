@@ -50,7 +50,7 @@ int main(int argc, char** argv) try {
     epoch = all.at(0).at("epoch");
     mine["since"] = epoch;
     if (place < all.size()) mine = all[place];
-    if (strategy.is_chief()) std::printf("going on after epoch %d\n", epoch);
+    if (strategy.is_chief()) std::printf("continuing after epoch %d\n", epoch);
   }
 
   const bool trains = epoch < kEpochs;

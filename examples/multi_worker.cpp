@@ -95,7 +95,7 @@ int main(int argc, char** argv) try {
   if (const auto latest = ls::train::latest_checkpoint(checkpoints)) {
     checkpoint.restore(*latest);
     epoch = 2 * static_cast<int>(checkpoint.save_counter()->read().item<std::int64_t>());
-    if (chief) std::printf("going on after epoch %d\n", epoch);
+    if (chief) std::printf("continuing after epoch %d\n", epoch);
   }
   const fs::path write_checkpoints = write_path(checkpoints, cluster);
   ls::train::CheckpointManager manager(checkpoint, write_checkpoints, {.max_to_keep = 1});

@@ -21,7 +21,7 @@ def section(lines, name):
         begin = starts[0] + 1
         ends = [i for i in range(begin, len(lines)) if re.match(r'\s*(title\("|std::printf\("\\nAll )', lines[i])]
         part = lines[begin:ends[0]]
-        if part[0].strip() == "{" and part[-2].strip() == "}":  # a block of its own
+        if part[0].strip() == "{" and part[-2].strip() == "}":  # a separate block
             part = part[1:-2]
     else:
         begin = next(i for i, line in enumerate(lines) if re.match(rf"(class {name}\b|\S.* {name}\(|struct {name}\b)", line))

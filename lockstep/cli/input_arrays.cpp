@@ -70,7 +70,7 @@ std::vector<Tensor> part(const NamedTensors& arrays, const std::string& letter, 
   }
   for (const auto& [name, value] : arrays) {
     if (!all && name.starts_with(letter + "_") && !used.contains(name)) {
-      throw_invalid_argument(fmt::format("{}: the array '{}' belongs to no output{}; the outputs are {}", path, name,
+      throw_invalid_argument(fmt::format("{}: no output for the array '{}'{}; the outputs are {}", path, name,
                                          did_you_mean(name.substr(letter.size() + 1), names), fmt::join(names, ", ")));
     }
   }
@@ -98,7 +98,7 @@ NamedTensors read_arrays(const std::string& path, bool floats_to_float32) {
   if (found.kind == formats::Kind::kIdx) return {{"arr_0", convert(formats::read_idx(path))}};
   if (found.kind != formats::Kind::kNpz) {
     throw_invalid_argument(
-        fmt::format("{} is a {} file; arrays come as .npy, .npz or IDX", path, formats::kind_name(found.kind)));
+        fmt::format("{} is a {} file, expected .npy, .npz or IDX", path, formats::kind_name(found.kind)));
   }
   const formats::NpzReader reader(path);
   NamedTensors arrays;

@@ -117,9 +117,8 @@ struct HealthMonitor::Shared {
 };
 
 Fault HealthMonitor::Shared::lost(std::size_t rank, milliseconds silent) const {
-  return {Code::kUnavailable,
-          fmt::format("{} is lost: nothing was heard of it for {:.1f} s (killed, stopped, or cut off)",
-                      options.names[rank], seconds(silent))};
+  return {Code::kUnavailable, fmt::format("{} is lost: no heartbeat for {:.1f} s (killed, stopped, or disconnected)",
+                                          options.names[rank], seconds(silent))};
 }
 
 Fault HealthMonitor::Shared::left_early(std::size_t rank) const {

@@ -177,7 +177,7 @@ void MessageChannel::send(Message message, milliseconds timeout) {
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (wait_for(socket_, POLLOUT, timeout)) continue;
       close();
-      throw_deadline_exceeded(fmt::format("{} has taken nothing for {:.1f} s: it is stopped or cut off", peer_,
+      throw_deadline_exceeded(fmt::format("{} has received nothing for {:.1f} s: it is stopped or disconnected", peer_,
                                           std::chrono::duration<double>(timeout).count()));
     }
     if (sent < 0) lost(std::strerror(errno));
@@ -197,7 +197,7 @@ void MessageChannel::read(void* to, std::size_t bytes, milliseconds timeout) {
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (wait_for(socket_, POLLIN, timeout)) continue;
       close();
-      throw_deadline_exceeded(fmt::format("{} has been silent for {:.1f} s: it is stopped or cut off", peer_,
+      throw_deadline_exceeded(fmt::format("{} has been silent for {:.1f} s: it is stopped or disconnected", peer_,
                                           std::chrono::duration<double>(timeout).count()));
     }
     if (got < 0) lost(std::strerror(errno));

@@ -243,7 +243,7 @@ Rendezvous find_workers(const JobOptions& options) {
                                  [&] { return attempt->over; })) {
     attempt->abandoned = true;
     throw_deadline_exceeded(
-        fmt::format("{} was reached, but did not answer for the whole of {:.0f} s: it is stopped or cut off, or "
+        fmt::format("{} was reached, but did not answer for the whole of {:.0f} s: it is stopped or disconnected, or "
                     "another program listens there",
                     options.names[0], seconds(options.startup_timeout)));
   }

@@ -42,7 +42,7 @@ struct Columns {
 
 std::vector<std::int64_t> selected_columns(const CsvDatasetOptions& o, std::size_t defaults) {
   if (o.select_cols && o.exclude_cols) {
-    throw_invalid_argument("CsvDataset: select_cols and exclude_cols exclude each other");
+    throw_invalid_argument("CsvDataset: select_cols and exclude_cols must not be given together");
   }
   if (o.select_cols) {
     if (o.select_cols->size() != defaults) {
@@ -91,7 +91,7 @@ std::vector<std::string> fields_of(const std::string& record, char delimiter, bo
   return fields;
 }
 
-// The first of int32, int64, float32, float64 and string that holds the text.
+// The first dtype of int32, int64, float32, float64 and string that can represent the field.
 int place_of_type(const std::string& text) {
   const char* const begin = text.c_str();
   char* end = nullptr;
@@ -160,7 +160,7 @@ class Table {
   static std::int64_t place(const std::vector<std::string>& names, const std::string& name, const char* argument) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      bad(fmt::format("{} names '{}', which is none of the columns {}", argument, name, fmt::join(names, ", ")));
+      bad(fmt::format("unknown column '{1}' in {0}: the columns are {2}", argument, name, fmt::join(names, ", ")));
     }
     return found - names.begin();
   }

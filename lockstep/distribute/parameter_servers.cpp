@@ -53,7 +53,7 @@ bool belongs(const Variable& slot, const std::string& optimizer, const Variable&
 }
 
 [[noreturn]] void unexpected(const std::string& who) {
-  throw_data_loss(fmt::format("invalid message of {}: found other values than were asked for", who));
+  throw_data_loss(fmt::format("invalid message of {}: found values other than those requested", who));
 }
 
 // Writes rows, in ascending order, into a variable's memory.

@@ -151,7 +151,7 @@ class Call {
                            class_name_.starts_with("ConvLSTM");
     if (i < 4 && attention) return std::string(kAttention[i]);
     if (i < 4 && recurrent) return std::string(kRecurrent[i]);
-    throw_unimplemented(fmt::format("layer '{}': an argument number {} of its call has no name in Keras 2", layer_, i));
+    throw_unimplemented(fmt::format("layer '{}': argument {} of its call has no name in Keras 2", layer_, i));
   }
 
   Json origin(const Json& symbol) const {

@@ -44,7 +44,7 @@ bool is_given(const keras::Layer& layer, std::string_view keyword) {
   });
 }
 
-// Whether the channels, along axis 1, are as many as the last axis is long.
+// Whether the number of channels, along axis 1, equals the extent of the last axis.
 bool has_axis_like_channels(const keras::Layer& layer) {
   const Json config = layer.get_config();
   if (config.value("data_format", Json()) != Json("channels_first") || config.value("use_bias", Json()) != Json(true))
@@ -68,7 +68,7 @@ std::string difference(const ModelImpl& model, const keras::Layer& layer) {
   const std::string name = layer.class_name();
   // In a Sequential model each call has the argument.
   if (model.keras_version() < 3 && !model.is_sequential() && is_given(layer, "training"))
-    return "the argument training of its call is replaced by that of the model's call in Keras 3, and not in Keras 2";
+    return "in Keras 3 the argument training of the model's call replaces that of its call; in Keras 2 it does not";
   if (dynamic_cast<const keras::BiasAdder*>(&layer) && has_axis_like_channels(layer))
     return "its bias is added along the last axis in Keras 3, and along the channels in Keras 2";
   if (name == "RandomHeight" || name == "RandomWidth") return "Keras 3 has no such class";
@@ -76,7 +76,7 @@ std::string difference(const ModelImpl& model, const keras::Layer& layer) {
     return "Keras 3 does not read its list of several axes";
   if (name == "RandomCrop") return "in inference it returns its input in Keras 3, and resizes it in Keras 2";
   if (name == "Resizing" && gets_integers(layer))
-    return "its integers remain integers in Keras 3, and are numbers of the layer's dtype in Keras 2";
+    return "Keras 2 converts integers to the layer's dtype, Keras 3 keeps them as integers";
   if (name != "MultiHeadAttention" && name != "Softmax") return "";
   const Json config = layer.get_config();
   if (!config.value("activity_regularizer", Json()).is_null() && name != "Softmax")

@@ -66,6 +66,7 @@ TEST(AttributesTest, ReplacedLayersStay) {
   for (const auto& metric : model.metrics()) names += metric.name() + " ";
   EXPECT_EQ(names, "first second third fourth a b ");
   EXPECT_EQ(model.weights().size(), 4u);
+  EXPECT_EQ(model.trainable_weights().size(), 4u);
   EXPECT_EQ(model.trainable_weights().at(0).path(), "first/kernel");
 
   const auto file = std::filesystem::temp_directory_path() / ("replaced_" + std::to_string(getpid()) + ".weights.h5");

@@ -18,12 +18,6 @@ using ls::Tensor;
 
 namespace checks_and_branches {
 
-void expect_near(const Numbers& found, const Numbers& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i)
-    EXPECT_NEAR(found[i], expected[i], 1e-6 * std::max(1.0, std::abs(expected[i]))) << i;
-}
-
 TEST(Branches, SwitchAndCase) {
   const std::vector<double> expected{4, 4, 6, 6};
   const std::vector<double> expected_case{2, 1, 2, 2};

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "results.h"
+#include "tests/api/results.h"
 
 namespace {
 
@@ -30,11 +30,6 @@ Numbers rows_of(const Tensor& x) {
   const Tensor values = ls::ops::cast(x, ls::float64);
   const Tensor weights = ls::ops::cos(ls::ops::cast(ls::ops::range(0, x.dim(-1), 1), ls::float64));
   return numbers(ls::ops::reduce_sum(values * weights, -1));
-}
-
-void expect_near(const Numbers& found, const Numbers& expected, double tolerance = 1e-6) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
 }
 
 TEST(FeatureSpace, ColumnsInOneVector) {

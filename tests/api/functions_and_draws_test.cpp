@@ -10,6 +10,7 @@
 
 #include "lockstep/bases.h"
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 
@@ -23,14 +24,6 @@ using ls::Tensor;
 using ls::Variable;
 using ls::data::Dataset;
 
-using Doubles = std::vector<double>;
-
-Doubles doubles(const Tensor& values) { return ops::cast(values, ls::float64).to_vector<double>(); }
-void expect_doubles(const Tensor& found, const Doubles& expected, double tolerance = 1e-6) {
-  const Doubles values = doubles(found);
-  ASSERT_EQ(values.size(), expected.size());
-  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], tolerance) << i;
-}
 Tensor all(const Dataset& dataset) {
   ls::Tensors elements;
   for (const auto& element : dataset) elements.push_back(element);
@@ -57,25 +50,25 @@ Tensor seeded() { return tf_random::uniform({}, {.seed = 9}); }
 TEST_F(FunctionDraws, EachIteratorBeginsAtTheSeeds) {
   ls::random::set_seed(5);
   const auto dataset = Dataset::range(3).map([](const Tensor&) { return seeded(); });
-  for (int epoch = 0; epoch < 2; ++epoch) expect_doubles(all(dataset), {0.8590066, 0.0586569, 0.5389643});
+  for (int epoch = 0; epoch < 2; ++epoch) expect_near(all(dataset), {0.8590066, 0.0586569, 0.5389643});
   // Two operations with one seed are two nodes.
   const auto both = Dataset::range(2).map([](const Tensor&) { return ops::stack({seeded(), seeded()}); });
-  expect_doubles(all(both), {0.8590066, 0.8590066, 0.0586569, 0.0586569});
-  expect_doubles(all(dataset.skip(1)), {0.0586569, 0.5389643});
+  expect_near(all(both), {0.8590066, 0.8590066, 0.0586569, 0.0586569});
+  expect_near(all(dataset.skip(1)), {0.0586569, 0.5389643});
   // Eager operations do not count those of functions.
-  expect_doubles(seeded(), {0.8590066});
-  expect_doubles(tf_random::uniform({}), {0.6263931});
+  expect_near(seeded(), {0.8590066});
+  expect_near(tf_random::uniform({}), {0.6263931});
 }
 
 TEST_F(FunctionDraws, WithoutASeedTheNumberInTheFunctionIsOne) {
   ls::random::set_seed(5);
-  expect_doubles(all(Dataset::range(3).map([](const Tensor&) { return tf_random::uniform({}); })),
-                 {0.1828648, 0.6730766, 0.9363872});
-  expect_doubles(all(Dataset::range(3).map([](const Tensor&) { return tf_random::normal({2})[0]; })),
-                 {-1.7138785, -0.2950869, 0.2259746});
+  expect_near(all(Dataset::range(3).map([](const Tensor&) { return tf_random::uniform({}); })),
+              {0.1828648, 0.6730766, 0.9363872});
+  expect_near(all(Dataset::range(3).map([](const Tensor&) { return tf_random::normal({2})[0]; })),
+              {-1.7138785, -0.2950869, 0.2259746});
   const auto function = ls::function([](const Tensor& x) { return x + tf_random::uniform({}); });
-  expect_doubles(function(0.), {0.1828648});
-  expect_doubles(function(0.), {0.6730766});
+  expect_near(function(0.), {0.1828648});
+  expect_near(function(0.), {0.6730766});
 }
 
 TEST_F(FunctionDraws, AnIteratorContinuesWhereItWas) {
@@ -85,11 +78,11 @@ TEST_F(FunctionDraws, AnIteratorContinuesWhereItWas) {
   iterator.next();
   iterator.next();
   const ls::Json state = iterator.save_state();
-  Doubles expected;
+  Numbers expected;
   while (const auto element = iterator.next()) expected.push_back(element->leaf().item<float>());
   auto other = dataset.make_iterator();
   other.restore_state(state);
-  Doubles found;
+  Numbers found;
   while (const auto element = other.next()) found.push_back(element->leaf().item<float>());
   EXPECT_EQ(found, expected);
 }
@@ -108,11 +101,11 @@ TEST_F(FunctionDraws, LayersDrawInFit) {
   model.compile({.optimizer = "sgd", .loss = "mse"});
   const auto history =
       model.fit(x, y, {.batch_size = 4, .epochs = 2, .verbose = 0, .validation_data = {x, y}, .shuffle = false});
-  expect_doubles(Tensor(history["loss"]), {8.532959, 4.9012527}, 1e-5);
-  expect_doubles(Tensor(history["val_loss"]), {5.0428162, 3.1372175}, 1e-5);
+  expect_near(Tensor(history["loss"]), {8.532959, 4.9012527}, 1e-5);
+  expect_near(Tensor(history["val_loss"]), {5.0428162, 3.1372175}, 1e-5);
   EXPECT_NEAR(model.evaluate(x, y, {.verbose = 0})[0], 2.9956832, 1e-5);
-  expect_doubles(model.predict(x, {.verbose = 0})[{0, 2}], {0.8008225, 0.66823095});
-  expect_doubles(tf_random::uniform({}), {0.2506170});
+  expect_near(model.predict(x, {.verbose = 0})[{0, 2}], {0.8008225, 0.66823095});
+  expect_near(tf_random::uniform({}), {0.2506170});
 }
 
 TEST(CustomGradients, SecondDerivativesAndSeveralArguments) {
@@ -124,8 +117,8 @@ TEST(CustomGradients, SecondDerivativesAndSeveralArguments) {
   ls::GradientTape outer, inner;
   const Tensor y = log1pexp(x);
   const Tensor first = inner.gradient(y, x);
-  expect_doubles(first, {0.6681878});
-  expect_doubles(outer.gradient(first, x), {0.2217129});
+  expect_near(first, {0.6681878});
+  expect_near(outer.gradient(first, x), {0.2217129});
   const auto pair = ls::custom_gradient([](const Tensor& a, const Tensor& b) {
     return std::pair(std::pair(a * b, a + b),
                      [=](const Tensor& da, const Tensor& db) { return std::pair(da * b * 2.0 + db, da * a + db); });
@@ -134,7 +127,7 @@ TEST(CustomGradients, SecondDerivativesAndSeveralArguments) {
   ls::GradientTape tape;
   const auto [product, sum] = pair(a, b);
   const auto [da, db] = tape.gradient(product, {a, b});
-  expect_doubles(ops::stack({Tensor(product), Tensor(sum), da, db}), {10, 7, 10, 2});
+  expect_near(ops::stack({Tensor(product), Tensor(sum), da, db}), {10, 7, 10, 2});
 }
 
 class Clipped : public ls::Module {
@@ -162,7 +155,7 @@ TEST(CustomGradients, SavedModelsKeepThem) {
     const Tensor z = loaded.call("f", {x.value(), y.value()});
     if (kept) {
       const auto [dx, dy] = tape.gradient(z, {x, y});
-      expect_doubles(ops::stack({z, dx, dy}), {5, 8.1548455, 2}, 1e-5);
+      expect_near(ops::stack({z, dx, dy}), {5, 8.1548455, 2}, 1e-5);
     } else {
       EXPECT_THROW(tape.gradient(z, x), ls::errors::FailedPreconditionError);
     }
@@ -174,13 +167,13 @@ TEST(CustomGradients, FrozenAndWatchedVariablesHaveGradients) {
   const Variable frozen(2.0, {.trainable = false});
   ls::GradientTape tape;
   tape.watch(frozen);
-  expect_doubles(tape.gradient(frozen * 3.0, frozen), {3});
+  expect_near(tape.gradient(frozen * 3.0, frozen), {3});
   const auto dense = layers::Dense(1, {.kernel_initializer = "ones"});
   dense(ops::ones({1, 2}));
   dense.set_trainable(false);
   ls::GradientTape other;
   const Tensor loss = ops::reduce_sum(dense(Tensor{{3., 4.}}));
-  expect_doubles(other.gradient(loss, dense.kernel()), {3, 4});
+  expect_near(other.gradient(loss, dense.kernel()), {3, 4});
   const Variable x(3.0);
   ls::GradientTape third;
   EXPECT_FALSE(third.gradient(ops::square(x).numpy() * 1.0, x).defined());
@@ -190,16 +183,16 @@ TEST(GuideLines, PartsOfOneTextAreItsWords) {
   const auto parts = ls::strings::split(ls::constant("photos/roses/1.jpg"), "/");
   const Tensor class_names{"daisy", "roses"};
   EXPECT_EQ(parts.size(), 3U);
-  EXPECT_EQ(doubles(ops::argmax(parts[-2] == class_names)), (Doubles{1}));
+  EXPECT_EQ(numbers(ops::argmax(parts[-2] == class_names)), (Numbers{1}));
   const auto texts = ls::strings::split(Tensor{"a b", "c"});
   EXPECT_EQ(std::string(texts[0][1]), "b");
   EXPECT_EQ(text_of(ls::strings::ngrams(texts, 2)), "<tf.RaggedTensor [[b'a b'], []]>");
   EXPECT_EQ(text_of(ls::strings::reduce_join(texts, {.axis = -1, .separator = "-"})),
             "tf.Tensor([b'a-b' b'c'], shape=(2,), dtype=string)");
   const auto lengths = ls::strings::length(texts);
-  EXPECT_EQ(doubles(ops::reduce_sum(lengths)), (Doubles{3}));
-  EXPECT_EQ(doubles(ops::reduce_sum(lengths, {.axis = 1})), (Doubles{2, 1}));
-  EXPECT_EQ(doubles(ops::size(lengths)), (Doubles{3}));
+  EXPECT_EQ(numbers(ops::reduce_sum(lengths)), (Numbers{3}));
+  EXPECT_EQ(numbers(ops::reduce_sum(lengths, {.axis = 1})), (Numbers{2, 1}));
+  EXPECT_EQ(numbers(ops::size(lengths)), (Numbers{3}));
 }
 
 TEST(GuideLines, PrintedAsInPython) {
@@ -242,7 +235,7 @@ keras::Model model_around_own_class() {
 }
 
 TEST(GuideLines, PartsOfOwnModelClassesLiveAsLongAsTheModel) {
-  expect_doubles(model_around_own_class()(Tensor{{1., 2.}}), {6});
+  expect_near(model_around_own_class()(Tensor{{1., 2.}}), {6});
 }
 
 TEST(GuideLines, RebindingAndKeywords) {
@@ -252,9 +245,9 @@ TEST(GuideLines, RebindingAndKeywords) {
   EXPECT_EQ(predictions.shape(), ls::Shape({2}));
   Tensor a, b;
   std::tie(a, b) = ops::split(ops::range(4), 2);
-  EXPECT_EQ(doubles(b), (Doubles{2, 3}));
+  EXPECT_EQ(numbers(b), (Numbers{2, 3}));
   std::tie(a, b) = keras::Structure{ops::range(3), ops::range(1)};
-  EXPECT_EQ(doubles(a), (Doubles{0, 1, 2}));
+  EXPECT_EQ(numbers(a), (Numbers{0, 1, 2}));
   Tensor text = ls::constant("Fizz");
   text += "Buzz";
   EXPECT_EQ(std::string(text + "!"), "FizzBuzz!");
@@ -267,15 +260,15 @@ TEST(GuideLines, RebindingAndKeywords) {
   const auto twice = ls::function([](const Tensor& x) { return x + x; });
   const auto of_texts = twice.get_concrete_function(ls::TensorSpec({}, ls::string));
   EXPECT_EQ(std::string(of_texts(ls::constant("a")).leaf()), "aa");
-  expect_doubles(ops::gather(Tensor{{1., 2., 3.}, {4., 5., 6.}}, Tensor{{2}, {0}}, {.batch_dims = 1}), {3, 4});
-  expect_doubles(ls::math::l2_normalize(Tensor{{1e-7, 3e-7}}, 1), {0.1, 0.3});
+  expect_near(ops::gather(Tensor{{1., 2., 3.}, {4., 5., 6.}}, Tensor{{2}, {0}}, {.batch_dims = 1}), {3, 4});
+  expect_near(ls::math::l2_normalize(Tensor{{1e-7, 3e-7}}, 1), {0.1, 0.3});
   const auto precision = keras::metrics::Precision({.thresholds = 0.4});
   precision->update_state(Tensor{1., 0.}, Tensor{0.5, 0.45});
-  expect_doubles(precision->result(), {0.5});
+  expect_near(precision->result(), {0.5});
   EXPECT_EQ(ls::list(Dataset::range(3).as_numpy_iterator()).size(), 3U);
-  expect_doubles(ls::io::parse_tensor(ls::io::serialize_tensor(Tensor{1.5, 2.5}), ls::float32), {1.5, 2.5});
+  expect_near(ls::io::parse_tensor(ls::io::serialize_tensor(Tensor{1.5, 2.5}), ls::float32), {1.5, 2.5});
   const auto strategy = ls::distribute::OneDeviceStrategy("/cpu:0");
-  expect_doubles(ls::distribute::get_strategy().reduce("SUM", Tensor{1., 2.}, 0), {3});
+  expect_near(ls::distribute::get_strategy().reduce("SUM", Tensor{1., 2.}, 0), {3});
 }
 
 TEST(GuideLines, CheckpointsHaveTheirVariablesByName) {
@@ -285,8 +278,8 @@ TEST(GuideLines, CheckpointsHaveTheirVariablesByName) {
   EXPECT_THROW(checkpoint["stop"], ls::errors::NotFoundError);
   EXPECT_THROW(checkpoint["net"], ls::errors::InvalidArgumentError);
   const auto [mean, variance] = ls::nn::moments(Tensor{{1., 3.}, {5., 7.}}, {.axes = {0}});
-  expect_doubles(mean, {3, 5});
-  expect_doubles(ls::math::cumprod(Tensor{2., 3.}), {2, 6});
+  expect_near(mean, {3, 5});
+  expect_near(ls::math::cumprod(Tensor{2., 3.}), {2, 6});
   EXPECT_EQ((ls::nn::moments(Tensor{{1., 3.}}, {0, 1}).mean.shape()), ls::Shape());
   const keras::Sequential model({layers::Input({1}), layers::Dense(1)});
   model.compile({.optimizer = "sgd", .loss = "mse"});
@@ -330,15 +323,15 @@ TEST(GuideLines, SequenceExamples) {
                             .sequence_features = {{"x", io::FixedLenSequenceFeature({2}, ls::float32)},
                                                   {"w", io::VarLenFeature(ls::int64)}}});
   EXPECT_EQ(found["id"].item<int>(), 7);
-  EXPECT_EQ(doubles(steps["x"]), (Doubles{1, 2, 3, 4}));
-  EXPECT_EQ(doubles(steps["w"]["indices"]), (Doubles{0, 0, 1, 0, 1, 1}));
+  EXPECT_EQ(numbers(steps["x"]), (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(numbers(steps["w"]["indices"]), (Numbers{0, 0, 1, 0, 1, 1}));
   const auto batch = io::parse_sequence_example(
       Tensor{bytes, bytes}, {.context_features = context,
                              .sequence_features = {{"x", io::FixedLenSequenceFeature({2}, ls::float32)},
                                                    {"w", io::RaggedFeature(ls::int64)}}});
   EXPECT_EQ(batch[1]["x"].shape(), ls::Shape({2, 2, 2}));
   EXPECT_EQ(ls::RaggedTensor(batch[1]["w"]).to_string(), "[[[1], [2, 3]], [[1], [2, 3]]]");
-  EXPECT_EQ(doubles(batch[2]["x"]), (Doubles{2, 2}));
+  EXPECT_EQ(numbers(batch[2]["x"]), (Numbers{2, 2}));
 
   const auto text = [](const train::Features& features) {
     return train::Example{.features = features}.SerializeToString();
@@ -349,22 +342,22 @@ TEST(GuideLines, SequenceExamples) {
       Tensor{both, one},
       {{"a", io::FixedLenSequenceFeature({}, ls::float32, {.allow_missing = true, .default_value = -1.})},
        {"r", io::RaggedFeature(ls::int64)}});
-  EXPECT_EQ(doubles(parsed["a"]), (Doubles{1, 2, 3, 9, -1, -1}));
+  EXPECT_EQ(numbers(parsed["a"]), (Numbers{1, 2, 3, 9, -1, -1}));
   EXPECT_EQ(ls::RaggedTensor(parsed["r"]).to_string(), "[[4, 5], []]");
 }
 
 TEST(GuideLines, FunctionsOfMath) {
   const Tensor x{0.5, 1.5};
-  expect_doubles(ls::math::log_sigmoid(x), {-0.4740770, -0.2014133});
-  expect_doubles(ls::math::lbeta(x), {0.4515827}, 1e-5);
-  expect_doubles(ls::math::erfcinv(x), {0.4769363, -0.4769363});
-  expect_doubles(ls::math::cumulative_logsumexp(x), {0.5, 1.8132617});
-  expect_doubles(ls::math::reciprocal_no_nan(Tensor{0., 4.}), {0, 0.25});
-  EXPECT_EQ(doubles(ls::math::logical_xor(Tensor{true, true}, Tensor{true, false})), (Doubles{0, 1}));
+  expect_near(ls::math::log_sigmoid(x), {-0.4740770, -0.2014133});
+  expect_near(ls::math::lbeta(x), {0.4515827}, 1e-5);
+  expect_near(ls::math::erfcinv(x), {0.4769363, -0.4769363});
+  expect_near(ls::math::cumulative_logsumexp(x), {0.5, 1.8132617});
+  expect_near(ls::math::reciprocal_no_nan(Tensor{0., 4.}), {0, 0.25});
+  EXPECT_EQ(numbers(ls::math::logical_xor(Tensor{true, true}, Tensor{true, false})), (Numbers{0, 1}));
   EXPECT_TRUE(bool(ls::math::is_non_decreasing(Tensor{1, 1, 2})));
   EXPECT_FALSE(bool(ls::math::is_strictly_increasing(Tensor{1, 1, 2})));
-  EXPECT_EQ(doubles(ls::bitwise::bitwise_xor(Tensor{6, 5}, Tensor{3, 1})), (Doubles{5, 4}));
-  EXPECT_EQ(doubles(ls::bitwise::left_shift(Tensor{1, 3}, Tensor{2, 1})), (Doubles{4, 6}));
+  EXPECT_EQ(numbers(ls::bitwise::bitwise_xor(Tensor{6, 5}, Tensor{3, 1})), (Numbers{5, 4}));
+  EXPECT_EQ(numbers(ls::bitwise::left_shift(Tensor{1, 3}, Tensor{2, 1})), (Numbers{4, 6}));
 }
 
 }  // namespace

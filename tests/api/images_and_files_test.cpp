@@ -13,6 +13,7 @@
 
 #include "lockstep/formats/npy.h"
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -32,15 +33,11 @@ class Folder {
   std::filesystem::path path;
 };
 
-std::vector<double> numbers(const Tensor& tensor) { return ops::cast(tensor, ls::float64).to_vector<double>(); }
 // 0 … 1
 Tensor picture() {
   std::vector<float> values;
   for (int i = 0; i < 60; ++i) values.push_back(static_cast<float>(std::sin(0.31 * i)));
   return Tensor::from_vector(values, {1, 4, 5, 3}) * 0.5 + 0.5;
-}
-double weighted(const Tensor& x) {
-  return ops::reduce_sum(ops::reshape(x, {-1}) * ops::range(static_cast<double>(x.num_elements()))).item<double>();
 }
 
 TEST(ImagesAndFiles, ImagesAreResized) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -14,8 +15,6 @@ using ls::Tensor;
 
 // Named: units of a build hold several files.
 namespace keras_lines {
-
-std::vector<double> numbers(const Tensor& tensor) { return ops::cast(tensor, ls::float64).to_vector<double>(); }
 
 class ComputeSum : public keras::layers::Layer {
  public:

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -11,32 +12,30 @@ using ls::Tensor;
 
 namespace {
 
-std::vector<float> values(const Tensor& tensor) { return tensor.to_vector<float>(); }
-
 TEST(KerasOps, OfTensors) {
   const Tensor x = {{1.0, 2.0}, {3.0, 4.0}};
   EXPECT_EQ(float(kops::sum(x)), 10);
-  EXPECT_EQ(values(kops::sum(x, 0)), (std::vector<float>{4, 6}));
+  EXPECT_EQ(floats(kops::sum(x, 0)), (std::vector<float>{4, 6}));
   EXPECT_EQ(kops::sum(x, {.axis = -1, .keepdims = true}).shape(), (ls::Shape{2, 1}));
-  EXPECT_EQ(values(kops::mean(x, {0, 1})), (std::vector<float>{2.5}));
+  EXPECT_EQ(floats(kops::mean(x, {0, 1})), (std::vector<float>{2.5}));
   EXPECT_EQ(kops::concatenate({x, x}, {.axis = 1}).shape(), (ls::Shape{2, 4}));
   EXPECT_EQ(kops::concatenate({x, x}, -1).shape(), (ls::Shape{2, 4}));
   EXPECT_EQ(kops::stack({x, x}).shape(), (ls::Shape{2, 2, 2}));
   EXPECT_EQ(kops::reshape(x, {4, 1}).shape(), (ls::Shape{4, 1}));
   EXPECT_EQ(kops::transpose(x, {1, 0}).shape(), (ls::Shape{2, 2}));
   EXPECT_EQ(kops::expand_dims(x, -1).shape(), (ls::Shape{2, 2, 1}));
-  EXPECT_EQ(values(kops::add(x, 1)), (std::vector<float>{2, 3, 4, 5}));
-  EXPECT_EQ(values(kops::maximum(x, 2.5)), (std::vector<float>{2.5, 2.5, 3, 4}));
-  EXPECT_EQ(values(kops::matmul(x, x)), (std::vector<float>{7, 10, 15, 22}));
-  EXPECT_EQ(values(kops::einsum("ij,jk->ik", x, x)), (std::vector<float>{7, 10, 15, 22}));
-  EXPECT_EQ(values(kops::where(kops::greater(x, 2.0), x, 0.0)), (std::vector<float>{0, 0, 3, 4}));
+  EXPECT_EQ(floats(kops::add(x, 1)), (std::vector<float>{2, 3, 4, 5}));
+  EXPECT_EQ(floats(kops::maximum(x, 2.5)), (std::vector<float>{2.5, 2.5, 3, 4}));
+  EXPECT_EQ(floats(kops::matmul(x, x)), (std::vector<float>{7, 10, 15, 22}));
+  EXPECT_EQ(floats(kops::einsum("ij,jk->ik", x, x)), (std::vector<float>{7, 10, 15, 22}));
+  EXPECT_EQ(floats(kops::where(kops::greater(x, 2.0), x, 0.0)), (std::vector<float>{0, 0, 3, 4}));
   EXPECT_EQ(kops::cast(x, ls::int32).dtype(), ls::DType::kInt32);
   EXPECT_EQ(kops::cast(x, "float16").dtype(), ls::DType::kFloat16);
-  EXPECT_EQ(values(kops::pad(x, {{1, 0}, {0, 0}})), (std::vector<float>{0, 0, 1, 2, 3, 4}));
+  EXPECT_EQ(floats(kops::pad(x, {{1, 0}, {0, 0}})), (std::vector<float>{0, 0, 1, 2, 3, 4}));
   EXPECT_EQ(kops::split(x, 2, {.axis = 1})[1].shape(), (ls::Shape{2, 1}));
   EXPECT_EQ(kops::arange(3).dtype(), ls::DType::kInt32);
-  EXPECT_EQ(values(kops::arange(0.0, 1.0, 0.5)), (std::vector<float>{0, 0.5}));
-  EXPECT_EQ(values(kops::one_hot(kops::cast(Tensor{0, 1}, "int32"), 2)), (std::vector<float>{1, 0, 0, 1}));
+  EXPECT_EQ(floats(kops::arange(0.0, 1.0, 0.5)), (std::vector<float>{0, 0.5}));
+  EXPECT_EQ(floats(kops::one_hot(kops::cast(Tensor{0, 1}, "int32"), 2)), (std::vector<float>{1, 0, 0, 1}));
   EXPECT_FLOAT_EQ(float(kops::logsumexp(x)), 4.4401897F);
   EXPECT_EQ(float(kops::sum(ls::Variable(Tensor{1.0, 2.0}))), 3);
   EXPECT_THROW((void)kops::sum(x, "first"), ls::errors::InvalidArgumentError);
@@ -85,7 +84,7 @@ TEST(Lines, ListsAndNumbersAsInPython) {
   EXPECT_EQ(ls::utils::pad_sequences({{0.5}, {1.5, 2.5}}, {.dtype = ls::float32}).shape(), (ls::Shape{2, 2}));
   EXPECT_EQ(float(ls::nn::compute_average_loss({1.0, 2.0}, 6)), 0.5F);
   EXPECT_EQ(ls::ops::range(3.0).dtype(), ls::DType::kFloat32);
-  EXPECT_EQ(values(ls::ops::range(2.5)), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(floats(ls::ops::range(2.5)), (std::vector<float>{0, 1, 2}));
   EXPECT_EQ(ls::ops::range(3).dtype(), ls::DType::kInt32);
   const auto dot = layers::Dot(1)({Tensor{{1.0, 2.0}}, Tensor{{3.0, 4.0}}});
   EXPECT_EQ(float(dot), 11);

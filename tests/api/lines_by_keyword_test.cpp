@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "results.h"
+#include "tests/api/results.h"
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -17,8 +18,6 @@ using ls::Tensor;
 using ls::data::Dataset;
 
 namespace {
-
-std::vector<float> floats_in(const Tensor& tensor) { return ops::cast(tensor, "float32").to_vector<float>(); }
 
 template <typename Error>
 std::string error_as(const std::function<void()>& line) {
@@ -40,8 +39,8 @@ TEST(ExampleLines, ArgumentsByPositionAndByName) {
   EXPECT_EQ(layers::UpSampling2D(2, {.interpolation = "bilinear"}).get_config().at("size").dump(), "[2,2]");
   const std::vector<int> kernel = {5, 3};
   EXPECT_EQ(layers::Conv2D(4, kernel, {.strides = std::pair(2, 1)}).get_config().at("kernel_size").dump(), "[5,3]");
-  EXPECT_EQ(floats_in(layers::LeakyReLU(0.5)(Tensor{-2.0, 2.0})), (std::vector<float>{-1, 2}));
-  EXPECT_EQ(floats_in(layers::ReLU(6)(Tensor{-2.0, 8.0})), (std::vector<float>{0, 6}));
+  EXPECT_EQ(floats(layers::LeakyReLU(0.5)(Tensor{-2.0, 2.0})), (std::vector<float>{-1, 2}));
+  EXPECT_EQ(floats(layers::ReLU(6)(Tensor{-2.0, 8.0})), (std::vector<float>{0, 6}));
   EXPECT_EQ(layers::Softmax(1).get_config().at("axis"), 1);
   EXPECT_EQ(layers::Concatenate(1).get_config().at("axis"), 1);
 }
@@ -65,13 +64,13 @@ TEST(ExampleLines, ModelsHaveNamesAndShapes) {
 TEST(ExampleLines, StructuresOfOneTensorAreUsedLikeIt) {
   const auto model = keras::Sequential({keras::Input({2}), layers::Dense(3, {.kernel_initializer = "ones"})});
   auto predictions = model.predict(Tensor{{1.0, 2.0}, {3.0, 4.0}, {5.0, 6.0}}, {.verbose = 0});
-  EXPECT_EQ(floats_in(predictions[0]), (std::vector<float>{3, 3, 3}));
+  EXPECT_EQ(floats(predictions[0]), (std::vector<float>{3, 3, 3}));
   EXPECT_EQ(float(predictions[-1][0]), 11);
   EXPECT_EQ((predictions[{0, 2}].shape()), (ls::Shape{2, 3}));
-  EXPECT_EQ(floats_in(predictions.index({ls::all, 1})), (std::vector<float>{3, 7, 11}));
+  EXPECT_EQ(floats(predictions.index({ls::all, 1})), (std::vector<float>{3, 7, 11}));
   predictions *= 2;
   EXPECT_EQ(float(predictions[1][2]), 14);
-  EXPECT_EQ(floats_in(model({{1.0, 1.0}})), (std::vector<float>{2, 2, 2}));
+  EXPECT_EQ(floats(model({{1.0, 1.0}})), (std::vector<float>{2, 2, 2}));
   EXPECT_EQ(error_as<ls::errors::OutOfRangeError>([&] {
               (void)ls::data::Element{predictions, predictions}[2];
             }),
@@ -87,13 +86,13 @@ TEST(ExampleLines, ShapesHaveExtentsOfTensors) {
   EXPECT_EQ(ops::reshape(x, ops::shape(ops::ones({2, 10}))).shape(), (ls::Shape{2, 10}));
   EXPECT_EQ(ops::reshape(x, ops::ones({4, 5}).shape()).shape(), (ls::Shape{4, 5}));
   EXPECT_EQ(kops::tile(x, {1, batch}).shape(), (ls::Shape{5, 20}));
-  EXPECT_EQ(floats_in(kops::arange(0, batch, 2)), (std::vector<float>{0, 2, 4}));
-  EXPECT_EQ(floats_in(ls::random::normal({batch}, {.seed = 3})), floats_in(ls::random::normal({5}, {.seed = 3})));
+  EXPECT_EQ(floats(kops::arange(0, batch, 2)), (std::vector<float>{0, 2, 4}));
+  EXPECT_EQ(floats(ls::random::normal({batch}, {.seed = 3})), floats(ls::random::normal({5}, {.seed = 3})));
   EXPECT_EQ(error_as<ls::errors::InvalidArgumentError>([&] {
               ops::ones({ops::ones({2}), 1});
             }),
             "invalid extent of a shape: found a float32 tensor of shape (2,), expected int32 or int64 of shape ()");
-  EXPECT_EQ(floats_in(kops::nn::relu(Tensor{-1.0, 1.0})), (std::vector<float>{0, 1}));
+  EXPECT_EQ(floats(kops::nn::relu(Tensor{-1.0, 1.0})), (std::vector<float>{0, 1}));
 }
 
 class Sampling : public layers::Layer {
@@ -118,7 +117,7 @@ TEST(ExampleLines, LayersDrawForEachRowOfABatchOfAnySize) {
   EXPECT_EQ(encoder.output_shape().leaf(), (ls::Shape{ls::kUnknownDim, 2}));
   const Tensor first = encoder(ops::ones({4, 3})), second = encoder(ops::ones({4, 3}));
   EXPECT_EQ(first.shape(), (ls::Shape{4, 2}));
-  EXPECT_NE(floats_in(first), floats_in(second));
+  EXPECT_NE(floats(first), floats(second));
   const std::string folder = std::filesystem::temp_directory_path() / ("lockstep_sampling_" + std::to_string(getpid()));
   ls::saved_model::save(encoder, folder);
   EXPECT_EQ(ls::saved_model::load(folder).signatures("serving_default")(ops::ones({7, 3})).begin()->second.shape(),
@@ -128,9 +127,9 @@ TEST(ExampleLines, LayersDrawForEachRowOfABatchOfAnySize) {
 
 TEST(ExampleLines, SeedGeneratorsAreArguments) {
   keras::random::SeedGenerator seed_generator(42);
-  const auto first = floats_in(keras::random::normal({3}, {.seed = seed_generator}));
-  EXPECT_NE(floats_in(keras::random::normal({3}, {.seed = seed_generator})), first);
-  EXPECT_EQ(floats_in(keras::random::normal({3}, {.seed = keras::random::SeedGenerator(42)})), first);
+  const auto first = floats(keras::random::normal({3}, {.seed = seed_generator}));
+  EXPECT_NE(floats(keras::random::normal({3}, {.seed = seed_generator})), first);
+  EXPECT_EQ(floats(keras::random::normal({3}, {.seed = keras::random::SeedGenerator(42)})), first);
 }
 
 class GAN : public keras::Model {

@@ -62,7 +62,7 @@ TEST(OtherProgramLines, TensorsAreTakenApart) {
   EXPECT_EQ(error_of([&] {
               const auto [a, b] = Tensor{1, 2, 3};
             }),
-            "a tensor of shape (3,) has 3 elements on its first axis, 2 were asked for");
+            "a tensor of shape (3,) has 3 elements on its first axis, 2 were requested");
 }
 
 TEST(OtherProgramLines, ValuesArePrintedAsInPython) {

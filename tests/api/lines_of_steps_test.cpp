@@ -17,11 +17,6 @@ using ls::Tensor;
 
 namespace lines_of_steps {
 
-void expect_near(const Numbers& found, const Numbers& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-6) << i;
-}
-
 // Data are rows of a table, which the model is called on as a whole, as in examples on graphs.
 class Lookup : public keras::Model {
  public:

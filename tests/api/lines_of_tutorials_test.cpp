@@ -15,6 +15,7 @@
 
 #include "lockstep/lockstep.h"
 #include "lockstep/ops/examples.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -24,9 +25,6 @@ using ls::Tensor;
 
 // Named: units of a build hold several files.
 namespace lines_of_tutorials {
-
-std::vector<double> numbers(const Tensor& x) { return ops::cast(x, ls::float64).to_vector<double>(); }
-using Numbers = std::vector<double>;
 
 TEST(TutorialPrograms, InputsAndOutputsOfAModelAreLists) {
   const keras::Sequential model({keras::Input({4}), layers::Dense(3, {.name = "hidden"}), layers::Dense(2)});

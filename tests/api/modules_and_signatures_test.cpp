@@ -16,11 +16,6 @@ using ls::Tensor;
 
 namespace modules_and_signatures {
 
-void expect_near(const Numbers& found, const Numbers& expected, double tolerance = 2e-6) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
-}
-
 class Adder : public ls::Module {
  public:
   Adder() {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lockstep/lockstep.h"
+#include "tests/api/results.h"
 
 namespace ls = lockstep;
 namespace ops = lockstep::ops;
@@ -19,8 +20,6 @@ using ls::data::Dataset;
 // Named: units of a build hold several files.
 namespace ragged_datasets {
 
-std::vector<double> numbers(const Tensor& x) { return ops::cast(x, ls::float64).to_vector<double>(); }
-using Numbers = std::vector<double>;
 std::vector<std::string> texts(const Dataset& dataset) {
   std::vector<std::string> all;
   for (const ls::RaggedTensor each : dataset) all.push_back(each.to_string());

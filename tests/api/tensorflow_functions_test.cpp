@@ -23,15 +23,6 @@ using ls::Variable;
 // Named: units of a build hold several files.
 namespace tensorflow_functions {
 
-std::vector<double> numbers(const Tensor& tensor) { return ops::cast(tensor, ls::float64).to_vector<double>(); }
-void expect_near(const Tensor& tensor, const std::vector<double>& expected, double tolerance = 1e-6) {
-  const std::vector<double> found = numbers(tensor);
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
-}
-double weighted(const Tensor& x) {
-  return ops::reduce_sum(ops::reshape(x, {-1}) * ops::range(static_cast<double>(x.num_elements()))).item<double>();
-}
 // ---- indexing ----
 
 TEST(TensorFlowFunctions, MasksAndTensorsAreIndices) {

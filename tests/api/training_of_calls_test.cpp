@@ -1,7 +1,6 @@
 // Which of the layers in a call train: those of Keras 3.15, where the argument of one is passed on to those after it.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -133,40 +132,6 @@ TEST(TrainingOfCalls, IsInheritedFromACallOfInputsOnly) {
   stepping.compile("sgd", "mse");
   EXPECT_EQ(stepping.fit(x, x, {.verbose = 0})["own"].at(0), 1.0);
   EXPECT_TRUE(moved(stepping.norm));
-}
-
-// Layers of an attribute that another assignment replaces stay: they are trained, as in Keras 3.15, whose order this
-// is.
-class Replaced : public keras::Model {
- public:
-  Replaced() {
-    dense = track("dense", layers::Dense(2, {.name = "first"}));
-    dense(ops::ones({1, 4}));
-    dense = track("dense", layers::Dense(3, {.name = "second"}));
-    track("mean", keras::metrics::Mean({.name = "a"}));
-    track("mean", keras::metrics::Mean({.name = "b"}));
-    track("list", std::vector<keras::LayerHandle>{layers::Dense(5, {.name = "third"})});
-    track("list", std::vector<keras::LayerHandle>{layers::Dense(6, {.name = "fourth"})});
-  }
-  keras::Structure call(const keras::Structure& x) override { return dense(x); }
-  keras::LayerHandle dense;
-};
-TEST(Attributes, ReplacedLayersStay) {
-  Replaced model;
-  EXPECT_EQ(model(ops::ones({2, 4})).leaf().shape(), (ls::Shape{2, 3}));
-  std::string names;
-  for (const auto& layer : model.layers()) names += layer.name() + " ";
-  for (const auto& metric : model.metrics()) names += metric.name() + " ";
-  EXPECT_EQ(names, "first second third fourth a b ");
-  EXPECT_EQ(model.trainable_weights().size(), 4u);
-  const auto file = std::filesystem::temp_directory_path() / ("replaced_" + std::to_string(getpid()) + ".weights.h5");
-  model.save_weights(file);
-  Replaced other;
-  other(ops::ones({2, 4}));
-  other.load_weights(file);
-  for (std::size_t i = 0; i < 4; ++i)
-    EXPECT_TRUE(ops::reduce_all(ops::equal(other.get_weights()[i], model.get_weights()[i])).item<bool>());
-  std::filesystem::remove(file);
 }
 
 }  // namespace training_of_calls

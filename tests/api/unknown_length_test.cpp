@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "results.h"
+#include "tests/api/results.h"
 
 namespace {
 
@@ -23,20 +23,15 @@ Trained train(const ls::data::Dataset& data, std::int64_t steps_per_execution) {
   return {model, history.history["loss"]};
 }
 
-void expect_near(const Numbers& found, const Numbers& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
-}
-
 // Keras's step at the end of the data, whose batch does not come, counts for the optimizer and for dropout.
 TEST(DataOfUnknownLength, TheLastStepCountsWithoutData) {
   const auto data = ls::data::Dataset::from_tensor_slices({waves({12, 3}, .37), waves({12}, .9)}).batch(4);
   const auto filtered = data.filter([](const Tensor&, const Tensor&) { return true; });
   const Trained one = train(filtered, 1);
-  expect_near(one.losses, {0.6333402991294861, 0.7919395565986633, 0.7667689323425293});
+  expect_near(one.losses, {0.6333402991294861, 0.7919395565986633, 0.7667689323425293}, 1e-5);
   EXPECT_EQ(one.model.optimizer().iterations(), 12);
   const auto again = one.model.fit(filtered, {.epochs = 2, .verbose = 0});
-  expect_near(again.history["loss"], {0.422324538230896, 0.36222147941589355});
+  expect_near(again.history["loss"], {0.422324538230896, 0.36222147941589355}, 1e-5);
   EXPECT_EQ(one.model.optimizer().iterations(), 20);
   one.model.fit(filtered.repeat(), {.epochs = 2, .verbose = 0, .steps_per_epoch = 2});
   EXPECT_EQ(one.model.optimizer().iterations(), 24);
@@ -44,7 +39,7 @@ TEST(DataOfUnknownLength, TheLastStepCountsWithoutData) {
   EXPECT_EQ(one.model.optimizer().iterations(), 28);
 
   const Trained two = train(filtered, 2);
-  expect_near(two.losses, {0.6333402991294861, 0.47410333156585693, 0.6274110674858093});
+  expect_near(two.losses, {0.6333402991294861, 0.47410333156585693, 0.6274110674858093}, 1e-5);
   EXPECT_EQ(two.model.optimizer().iterations(), 9);
 }
 
@@ -76,9 +71,9 @@ TEST(DataOfUnknownLength, TheLastStepCountsDeclaredRowsInMeans) {
     const auto fitted = one.fit(batches, {.verbose = 0});
     expect_near(
         {fitted.history["loss"][0], fitted.history["accuracy"][0], fitted.history["auc"][0], fitted.history["rmse"][0]},
-        expected);
+        expected, 1e-5);
     const auto found = one.evaluate(batches, {.verbose = 0});
-    expect_near({found["loss"], found["accuracy"], found["auc"], found["rmse"]}, expected);
+    expect_near({found["loss"], found["accuracy"], found["auc"], found["rmse"]}, expected, 1e-5);
   };
   expect(unknown(data.batch(4)), {0.25825, 0.5, 0.57143, 0.50818});
   expect(unknown(data.batch(4, true)), {0.19369, 0.375, 0.57143, 0.4401});
@@ -87,7 +82,7 @@ TEST(DataOfUnknownLength, TheLastStepCountsDeclaredRowsInMeans) {
   const auto both = ls::data::Dataset::from_tensor_slices({x, ls::data::Element({y, y})});
   const auto fitted = two.fit(unknown(both.batch(4)), {.verbose = 0});
   expect_near({fitted.history["loss"][0], fitted.history["a_loss"][0], fitted.history["b_loss"][0]},
-              {0.49846, 0.19369, 0.18016});
+              {0.49846, 0.19369, 0.18016}, 1e-5);
   EXPECT_EQ(two.metrics_names(), (std::vector<std::string>{"loss", "a_loss", "b_loss"}));
 }
 

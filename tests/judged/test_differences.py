@@ -580,7 +580,7 @@ def test_weights_of_rows_for_some_outputs(module, tmp_path):
     history = model.fit(data, y, sample_weight=[None, w], epochs=2, batch_size=3, shuffle=False, verbose=0).history
     tool.assert_history(tool.load_history(tmp_path / "h.json"), dict(sorted(history.items())))
     tool.save_npz(tmp_path / "d.npz", x=data, y_a=y[0], y_b=y[1], sample_weight_c=w)
-    assert "the array 'sample_weight_c' belongs to no output; the outputs are a, b" in tool.refused(
+    assert "no output for the array 'sample_weight_c'; the outputs are a, b" in tool.refused(
         "fit", saved, "--data", tmp_path / "d.npz", "--epochs", 1)
 
 

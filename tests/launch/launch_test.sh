@@ -155,8 +155,8 @@ refused 1 "$scratch/file" -n 2 --log-dir "$scratch/file/logs" -- "$worker"
 # Ports: as asked for, and named when one is taken.
 port=$(sed 's/.*127.0.0.1:\([0-9]*\)"\].*/\1/' "$scratch/places/config-0")
 run asked -n 1 --port "$port" -- "$worker"
-expect_status 0 'a port that was asked for'
-grep -q "127.0.0.1:$port" "$RECORD/config-0" || fail 'the port is not the one that was asked for'
+expect_status 0 'a requested port'
+grep -q "127.0.0.1:$port" "$RECORD/config-0" || fail 'the port is not the requested one'
 
 [ $failures -eq 0 ] && echo 'all passed'
 exit $failures

@@ -65,7 +65,7 @@ const Nested<Tensor>& LogValue::outputs() const {
 }
 
 LogValue::operator double() const {
-  if (outputs_) throw_invalid_argument("the entry of the logs has the outputs of a batch, and is no number");
+  if (outputs_) throw_invalid_argument("the entry of the logs has the outputs of a batch, not a number");
   if (!is_vector_) return numbers_[0];
   return std::accumulate(numbers_.begin(), numbers_.end(), 0.0) / static_cast<double>(numbers_.size());
 }

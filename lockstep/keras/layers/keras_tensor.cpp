@@ -280,9 +280,9 @@ void Operation::take_auto_name() const { name_ = auto_name(class_name()); }
 
 Structure Operation::add_node(CallArguments arguments, Nested<TensorInfo> outputs, Tensors masks) {
   if (weak_from_this().expired()) {
-    throw_failed_precondition(fmt::format(
-        "layer '{}' is an object of its own and cannot be part of a model: hold it by a handle, make_layer<{}>(...)",
-        name(), class_name()));
+    throw_failed_precondition(
+        fmt::format("layer '{}' is not held by a handle and cannot be part of a model: use, make_layer<{}>(...)",
+                    name(), class_name()));
   }
   auto node = std::make_shared<Node>();
   node->operation = this;
@@ -297,7 +297,7 @@ Structure Operation::add_node(CallArguments arguments, Nested<TensorInfo> output
 Structure Operation::outputs_of(int node_index) {
   if (node_index < 0 || node_index >= static_cast<int>(inbound_nodes_.size())) {
     throw_out_of_range(
-        fmt::format("'{}' has {} calls, call {} was asked for", name(), inbound_nodes_.size(), node_index));
+        fmt::format("'{}' has {} calls, call {} was requested", name(), inbound_nodes_.size(), node_index));
   }
   const Node& node = *inbound_nodes_[static_cast<std::size_t>(node_index)];
   int index = 0;

@@ -190,7 +190,7 @@ Tensor Rebuild::tensor(const TensorOrigin& history, std::string& missing) {
     return result->second;
   const std::vector<Tensor> outputs = operation.outputs_of(history.node).flatten();
   if (history.tensor >= static_cast<int>(outputs.size())) {
-    fail(fmt::format("output {} of layer '{}' was asked for, which has {}", history.tensor, history.name,
+    fail(fmt::format("output {} of layer '{}' was requested, which has {}", history.tensor, history.name,
                      outputs.size()));
   }
   return outputs[static_cast<std::size_t>(history.tensor)];

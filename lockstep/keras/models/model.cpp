@@ -249,7 +249,7 @@ LayerPtr Model::get_layer(int index) const {
   const auto all = layers();
   const int at = index < 0 ? index + static_cast<int>(all.size()) : index;
   if (at < 0 || at >= static_cast<int>(all.size())) {
-    throw_out_of_range(fmt::format("model '{}' has {} layers, layer {} was asked for", name(), all.size(), index));
+    throw_out_of_range(fmt::format("model '{}' has {} layers, layer {} was requested", name(), all.size(), index));
   }
   return all[static_cast<std::size_t>(at)];
 }

@@ -103,8 +103,8 @@ class IndexLookup {
     if (counts_documents()) set_weights(std::move(weights));
   }
 
-  // Places of keys, int64 in their shape; symbols stand for keys while shapes are inferred. A traced function looks
-  // them up in a table.
+  // Indices of keys, int64 of the same shape; keys are symbolic while shapes are inferred. A traced function looks them
+  // up in a table.
   Tensor places(const Tensor& keys) const {
     if (graph::stands_for_shape(keys)) return ops::cast(ops::equal(keys, keys), DType::kInt64);
     if (keys.is_symbolic()) return traced_places(keys);
@@ -147,7 +147,7 @@ class IndexLookup {
         out.push_back(*set_.oov_token);
       } else {
         throw_invalid_argument(
-            fmt::format("{} requires an oov_token for places outside of its vocabulary: found {}", set_.who, place));
+            fmt::format("{} requires an oov_token for indices outside of its vocabulary: found {}", set_.who, place));
       }
     }
     return tensor_of(std::move(out), places.shape());
@@ -245,7 +245,7 @@ class IndexLookup {
       throw_invalid_argument(fmt::format("invalid input of {}: found {}, expected {}", set_.who,
                                          dtype_name(keys.dtype()), kStrings ? "strings" : "integers"));
   }
-  // What other modes than "int" leave out has a number that no column has.
+  // Tokens that modes other than "int" skip have a number outside of the columns.
   std::int64_t mask_place() const { return set_.output_mode == "int" ? 0 : std::numeric_limits<std::int64_t>::max(); }
 
   // One table for all traces of a vocabulary, so that a file has it once.
@@ -290,7 +290,7 @@ class IndexLookup {
       const std::int64_t first = set_.mask_token ? 0 : token_start();
       const Tensor fits =
           ops::logical_and(ops::greater_equal(known, Tensor::scalar(first)), ops::less(known, Tensor::scalar(size())));
-      require_all(fits, "requires an oov_token for places outside of its vocabulary");
+      require_all(fits, "requires an oov_token for indices outside of its vocabulary");
     }
     return find_in_table(table, known, tensor_of(std::vector<Key>{unknown}, Shape{}));
   }
