@@ -63,11 +63,10 @@ os._exit(0)
 def prepare(folder):
     import keras
     import numpy as np
+    import models
     keras.utils.set_random_seed(1)
-    L = keras.layers
-    model = keras.Sequential([L.Input((28, 28, 1)), L.Conv2D(32, 3, activation="relu"), L.MaxPooling2D(), L.Flatten(),
-                              L.Dense(64, activation="relu"), L.Dense(10)])
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    model, loss, _ = models.tutorial()
+    model.compile("adam", loss, metrics=["accuracy"])
     model.save(folder / "cnn.keras")
     rng = np.random.default_rng(1)
     y = rng.integers(0, 10, STEPS * BATCH)
