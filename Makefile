@@ -17,7 +17,7 @@ answers:
 	  "$$(tools/judges_venv.sh)/bin/python" -m pytest -q -p no:cacheprovider $(ANSWERED)
 ANSWERED = $(shell grep -l '^import answers' tests/judged/test_*.py)
 
-# lockstep and TensorFlow in turns; writes the table of docs/performance.md.
+# lockstep and TensorFlow alternately; writes the table of docs/performance.md.
 bench:
 	LOCKSTEP_EXTRA_PACKAGES=libgloo-dev tools/setup.sh && LOCKSTEP_BUILD_DIR=build-bench LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_BENCH=ON tools/build.sh
 	python3 -m venv build-bench/peers && build-bench/peers/bin/pip install --quiet --no-deps -r bench/requirements.txt

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lockstep and TensorFlow/Keras side by side, in turns in one run, and the table of docs/performance.md.
+"""lockstep and TensorFlow/Keras side by side, alternating in one run, and the table of docs/performance.md.
 
     bench/compare.py [--build build] [--rounds 5] [--threads 2] [--only train,inference,io,command] [--peers PYTHON] [--write]
 
@@ -310,7 +310,7 @@ def main():
     with open("/proc/cpuinfo") as info:
         processor = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "unknown")
     table = (f"{options.threads} threads on {os.cpu_count()} cores ({processor}), load average {os.getloadavg()[0]:.1f}, "
-             f"{options.rounds} rounds in turns.\n\n{bench.table()}")
+             f"{options.rounds} alternating rounds.\n\n{bench.table()}")
     print("\n" + table)
     if options.write:
         write_table("performance.md", "compare.py", table)

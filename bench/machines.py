@@ -4,7 +4,7 @@
     bench/machines.py [--build build] [--write]
 
 Runs as root, with a build that has -DLOCKSTEP_BENCH=ON. Each machine sends at most as many bytes per second as its line carries, and
-each packet is delayed. A sum is lockstep's (three stages) and plain Gloo's, a ring of all ranks, in turns; the least of all
+each packet is delayed. A sum is lockstep's (three stages) and plain Gloo's, a ring of all ranks, alternately; the least of all
 rounds. The limit is the time that the line of a machine takes for the bytes which a leader has to send: 2 * S * (M - 1) / M.
 """
 
@@ -50,7 +50,7 @@ def main():
     if why := network.allowed():
         sys.exit(f"machines.py: {why}")
     build = pathlib.Path(options.build).resolve()
-    lines = ["| machines x ranks | sum, line, delay | limit | machine by machine | / limit | a ring of all | in turns | / limit | a ring of all |",
+    lines = ["| machines x ranks | sum, line, delay | limit | machine by machine | / limit | a ring of all | round-robin | / limit | a ring of all |",
              "|---|---|---|---|---|---|---|---|---|"]
     for machines, ranks, megabytes, megabits, delay in ROWS:
         limit = 2 * megabytes * 8 * (machines - 1) / machines / megabits

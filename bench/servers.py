@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asynchronous training with a parameter server, and TensorFlow's, in turns, and the table of docs/performance.md.
+"""Asynchronous training with a parameter server, and TensorFlow's, alternately, and the table of docs/performance.md.
 
     bench/servers.py [--build build] [--rounds 3] [--write]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What several workers on this machine cost, in turns within one run, and the table of docs/performance.md.
+"""What several workers on this machine cost, alternating within one run, and the table of docs/performance.md.
 
     bench/workers.py [--build build] [--rounds 5] [--folder /tmp] [--write]
 
