@@ -220,7 +220,7 @@ Command convert_command() {
         "object graph"},
        {"--quantize", "MODE",
         "int8 or int4: keep the kernels of Dense, EinsumDense and Embedding layers as integers, as model.quantize() "
-        "does; OUT is not compiled",
+        "does; float8: let Dense and EinsumDense layers multiply numbers of 8 bits; OUT is not compiled",
         "", false, check_quantization},
        kWeights,
        kStrict,

@@ -155,7 +155,7 @@ void check_direction(const std::string& option, const std::string& text) {
 }
 
 void check_quantization(const std::string& option, const std::string& text) {
-  check_choice(option, text, {"int8", "int4"});
+  check_choice(option, text, {"int8", "int4", "float8"});
 }
 
 void check_strictness(const std::string& option, const std::string& text) {

@@ -98,7 +98,7 @@ struct Output {
   Shape shape;
 };
 
-std::vector<Output> outputs_of(const ModelImpl& model) {
+std::vector<Output> outputs_of(const ModelImpl& model, int keras_version) {
   std::vector<Output> outputs;
   if (model.is_subclassed()) return outputs;
   const keras::Structure& structure = model.outputs();
@@ -115,10 +115,12 @@ std::vector<Output> outputs_of(const ModelImpl& model) {
     names.push_back(symbol ? symbol->operation()->name() : "output");
     outputs.push_back({"", output.shape()});
   });
-  if (model.keras_version() < 3) names = keras::numbered_names(std::move(names));
+  if (keras_version < 3) names = keras::numbered_names(std::move(names));
   for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].name = names[i];
   return outputs;
 }
+
+std::vector<Output> outputs_of(const ModelImpl& model) { return outputs_of(model, model.keras_version()); }
 
 // The part of an argument of compile that belongs to output `i`; one leaf is for all.
 Json part_of(const Json& tree, const std::vector<Output>& outputs, std::size_t i) {
@@ -126,7 +128,18 @@ Json part_of(const Json& tree, const std::vector<Output>& outputs, std::size_t i
   return outputs.size() > 1 && tree.is_array() && i < tree.size() ? tree[i] : tree;
 }
 
-// Metrics of several outputs; `tree` is that of Keras 2, which names metrics in files with their output.
+// Metrics of several outputs; `tree` is that of Keras 2, which computes a metric, or a list of metrics without lists
+// inside, for each output.
+Json for_each_output(Json tree, const std::vector<Output>& outputs) {
+  const auto is_leaf = [](const Json& item) { return !item.is_structured() || is_object_of_class(item); };
+  const bool one = !tree.is_null() && is_leaf(tree);
+  if (outputs.size() < 2 || !(one || (tree.is_array() && std::ranges::all_of(tree, is_leaf)))) return tree;
+  Json out = Json::array();
+  for (std::size_t i = 0; i < outputs.size(); ++i) out.push_back(one ? Json::array({tree}) : tree);
+  return out;
+}
+
+// Metrics of several outputs, which Keras 2 names in files with their output.
 Json without_output_names(Json tree, const std::vector<Output>& outputs) {
   if (outputs.size() < 2 || !tree.is_structured() || is_object_of_class(tree)) return tree;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -176,17 +189,43 @@ Json compile_config_of_keras3(const Json& compile, const ModelImpl& model) {
   for (const char* key : {"metrics", "weighted_metrics"}) {
     if (!known.contains(key)) continue;
     Json& tree = known[key];
-    if (model.keras_version() < 3) tree = without_output_names(std::move(tree), outputs_of(model));
+    if (model.keras_version() < 3) {
+      const std::vector<Output> outputs = outputs_of(model);
+      tree = without_output_names(for_each_output(std::move(tree), outputs), outputs);
+    }
     tree = changed(tree, [&](const Json& metric) { return metric_of_keras3(metric, model.name()); });
   }
   return known;
 }
 
+Json compile_config_of_keras2(Json compile, const ModelImpl& model) {
+  const std::vector<Output> outputs = outputs_of(model, 2);
+  if (!compile.is_object() || outputs.size() < 2) return compile;
+  for (const char* key : {"metrics", "weighted_metrics"}) {
+    if (!compile.contains(key)) continue;
+    Json& tree = compile[key];
+    if (!tree.is_structured() || is_object_of_class(tree)) continue;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (tree.is_array() ? i >= tree.size() : !tree.contains(outputs[i].name)) continue;
+      Json& part = tree.is_array() ? tree[i] : tree[outputs[i].name];
+      part = changed(part, [prefix = outputs[i].name + "_"](Json metric) {
+        Json* const config = metric.is_object() && metric.contains("config") ? &metric["config"] : nullptr;
+        if (!config || !config->is_object() || !config->value("name", Json()).is_string()) return metric;
+        const std::string name = (*config)["name"].text();
+        if (name.starts_with(prefix)) (*config)["name"] = prefix + name;
+        return metric;
+      });
+    }
+  }
+  return compile;
+}
+
 Json keras2_metrics(const Json& compile, const std::string& key, const ModelImpl& model, std::set<std::string>& taken) {
-  const Json tree = compile.value(key, Json());
   const Json loss = compile.value("loss", Json());
   const int version = model.keras_version();
   const std::vector<Output> outputs = outputs_of(model);
+  Json tree = compile.value(key, Json());
+  if (version < 3) tree = for_each_output(std::move(tree), outputs);
   if (tree.is_null()) return tree;
   if (outputs.empty()) {
     return changed(tree, [&](const Json& metric) {

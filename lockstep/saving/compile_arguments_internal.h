@@ -13,6 +13,10 @@ namespace lockstep::saving {
 // lose that of their output, which Keras 3 writes before them.
 Json compile_config_of_keras3(const Json& compile, const keras::ModelImpl& model);
 
+// The compile arguments in a .keras file of Keras 2, whose metrics have the names under which they were reported: its
+// load_model() writes that of their output before them once more.
+Json compile_config_of_keras2(Json compile, const keras::ModelImpl& model);
+
 // The argument `key` of compile, metrics or weighted_metrics, for an .h5 file of Keras 2: objects under the names that
 // Keras 2 reports, with that of their output where the model has several, since it leaves those of a file as they are.
 // It reads "accuracy" and "crossentropy" in files as if the targets had the shapes of the outputs; therefore they

@@ -342,7 +342,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   if (options.compile && archive.config().contains("compile_config")) {
     const Json& arguments = archive.config()["compile_config"];
     if (weights_origin(version_of(archive), "").major < 3) {
-      compile_if_known(trainer, arguments, path);
+      compile_if_known(trainer, compile_config_of_keras2(arguments, *model), path);
     } else {
       compile_from_config(*model, arguments);
     }

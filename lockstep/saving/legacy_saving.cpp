@@ -55,10 +55,22 @@ Json legacy_object(const Json& object) {
   return out;
 }
 
+// The weights of float8 layers, whose scales are trainable in Keras.
+void collect_float8(const keras::Layer& layer, std::set<VariablePtr>& found) {
+  if (layer.trainable() && layer.dtype_policy().quantization_mode() == "float8") {
+    for (const keras::Weight& weight : layer.own_weights()) found.insert(weight.variable);
+  }
+  for (const keras::LayerPtr& part : layer.sublayers()) collect_float8(*part, found);
+}
+
 // A layer's weights in the legacy order: those trainable now, then the others.
 std::vector<VariablePtr> legacy_weights(const keras::Layer& layer) {
-  std::vector<VariablePtr> weights = layer.trainable_weights();
-  for (const VariablePtr& variable : layer.non_trainable_weights()) weights.push_back(variable);
+  std::set<VariablePtr> float8;
+  collect_float8(layer, float8);
+  std::vector<VariablePtr> weights = layer.weights();
+  std::stable_partition(weights.begin(), weights.end(), [&](const VariablePtr& variable) {
+    return layer.trainable() && (variable->trainable() || float8.contains(variable));
+  });
   return weights;
 }
 

@@ -319,3 +319,46 @@ def test_a_scale_of_the_loss_that_does_not_change(legacy, tmp_path):
     assert stored.original(again, files=[tmp_path / "o.h5"]) == [False, 16.0, None]
     tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "o.h5")
     assert bool(np.isfinite(stored.weights(tf_keras, tmp_path / "o.h5")[0]).any()) == finite
+
+
+LISTS = {"one": lambda: ["mae"], "two": lambda: ["mae", M2.RootMeanSquaredError(name="r")], "lists": lambda: [["mae"], [M2.RootMeanSquaredError(name="r")]],
+         "dict": lambda: {"second": [M2.MeanAbsoluteError(), "mse"]}}
+
+
+@pytest.mark.quick(4)
+@pytest.mark.skipif(tool.CONTROL, reason="the tool evaluates")
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("file", ["m.keras", "m.h5"])
+@pytest.mark.parametrize("form", LISTS)
+def test_metrics_of_several_outputs(form, file, fitted, tmp_path):
+    """A list without lists is for each output; a .keras file has the reported names, before which tf-keras writes the output's again."""
+    rng = tool.generator("metrics of several outputs", form, file, fitted)
+    x = rng.normal(0, 1, (12, *VECTOR)).astype("float32")
+    ys = [rng.normal(0, 1, (12, n)).astype("float32") for n in (2, 1)]
+
+    def evaluated(path, module):
+        return module.models.load_model(path).evaluate(x, ys, batch_size=5, verbose=0, return_dict=True)
+
+    def written():
+        given = tf_keras.Input(VECTOR)
+        model = randomised(tf_keras.Model(given, [L.Dense(2, name="first")(given), L.Dense(1, name="second")(given)]), rng)
+        model.compile("sgd", "mse", metrics=LISTS[form]())
+        if fitted:
+            model.fit(x, ys, batch_size=4, verbose=0)
+        model.save(tmp_path / file)
+        return evaluated(tmp_path / file, tf_keras)
+
+    expected = stored.original(written, tmp_path)
+    tool.save_npz(tmp_path / "d.npz", x=x, y_first=ys[0], y_second=ys[1])
+    ours = json.loads(tool.ok("evaluate", tmp_path / file, "--data", tmp_path / "d.npz", "--batch-size", 5, "--json"))
+    assert sorted(ours) == sorted(expected)
+    for name, value in expected.items():
+        tool.assert_close(np.float32(ours[name]), np.float32(value), 1e-5, name)
+    if file == "m.keras":
+        import keras
+        tool.ok("convert", tmp_path / file, tmp_path / "three.keras")
+        three = stored.original(lambda: evaluated(tmp_path / "three.keras", keras), files=[tmp_path / "three.keras"])
+        assert len(three) == len(expected)
+        tool.ok("convert", tmp_path / file, tmp_path / "two.h5", "--dialect", "keras2")
+        two = stored.original(lambda: evaluated(tmp_path / "two.h5", tf_keras), files=[tmp_path / "two.h5"])
+        assert sorted(two) == sorted(expected)

@@ -6,6 +6,7 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import answers
 import lockstep_tool as tool
@@ -176,10 +177,54 @@ def test_training(mode, rank, tmp_path, request):
         tool.assert_close(np.asarray(a), np.asarray(b), 1e-6, b.path)
 
 
+@pytest.mark.quick(2)
+@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
+@pytest.mark.parametrize("form", ["length", "name", "quantized", "mixed_float16"])
+def test_float8(form, tmp_path, request):
+    """Predictions, files and training with the scales that follow from past steps; `convert --quantize`."""
+    rng = tool.generator(request.node.name)
+    policy = {"length": keras.dtype_policies.QuantizedFloat8DTypePolicy("float8", "float32", amax_history_length=5),
+              "name": "float8_from_float32", "mixed_float16": "float8_from_mixed_float16"}.get(form)
+    x = keras.Input((4, 8))
+    h = L.EinsumDense("abc,cd->abd", (4, 3), bias_axes="d", activation="tanh", dtype=policy)(L.Dense(6, activation="relu", dtype=policy)(x))
+    h = L.EinsumDense("abc,cde->abde", (4, 3, 2), bias_axes="de", dtype=policy)(h)
+    model = keras.Model(x, L.Dense(2, use_bias=False, dtype=policy)(L.Flatten()(h)))
+    tool.randomise(model, rng)
+    if form == "quantized":
+        model.save(tmp_path / "plain.keras")
+        tool.ok("convert", tmp_path / "plain.keras", tmp_path / "q.keras", "--quantize", "float8")
+        model.quantize("float8")
+        model.save(tmp_path / "m.keras")
+        assert configs(tmp_path / "q.keras") == configs(tmp_path / "m.keras")
+        same_weights(tmp_path / "q.keras", keras.models.load_model(tmp_path / "m.keras"))
+    for weight in model.weights:
+        if weight.path.endswith("scale"):
+            weight.assign(rng.uniform(0.001, 0.02))
+        elif weight.path.endswith("history"):
+            weight.assign(rng.uniform(0, 3, weight.shape))
+    rtol = 2e-2 if form == "mixed_float16" else 2e-4
+    data, y = rng.normal(0, 1, (12, 4, 8)).astype("float32"), rng.normal(0, 1, (12, 2)).astype("float32")
+    model.compile("adam", "mean_squared_error", auto_scale_loss=False)
+    model.save(tmp_path / "m.keras")
+    same([tool.predict(tmp_path / "m.keras", data, tmp_path, single=True)[0][1]], outputs(model, data), rtol, "predict")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "c.keras")
+    assert configs(tmp_path / "c.keras") == configs(tmp_path / "m.keras")
+    model = keras.models.load_model(tmp_path / "m.keras")
+    same_weights(tmp_path / "c.keras", model)
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "c.h5")
+    same_weights(tmp_path / "c.h5", model)
+    tool.save_npz(tmp_path / "d.npz", x=data, y=y)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 3, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "f.keras")
+    tf.config.run_functions_eagerly(False)  # where Keras cannot differentiate its float8 layers
+    answers.fit(model, data, y, epochs=3, batch_size=4)
+    ours = keras.models.load_model(tmp_path / "f.keras")
+    for a, b in zip(ours.weights + ours.optimizer.variables, model.weights + model.optimizer.variables, strict=True):
+        tool.assert_close(np.asarray(a), np.asarray(b), rtol * 2, b.path, atol=2e-6)
+
+
 @pytest.mark.skipif(tool.CONTROL, reason="Keras's own exports need TensorFlow's kernels for int8")
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_export(mode, tmp_path, request):
-    import tensorflow as tf
     rng = tool.generator(request.node.name)
     model = quantized("text", mode, rng)
     model.save(tmp_path / "m.keras")

@@ -59,7 +59,11 @@ class DenseLayer : public KernelLayer<DenseLayer, DenseOptions> {
     inputs_ = in;
     if (const auto rank = options_.lora_rank; rank.value_or(0) != 0) enable_lora({.rank = *rank});
   }
-  Structure call(const Structure& inputs, const CallContext&) override {
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    if (float8_.active()) {
+      return float8_outputs(inputs.leaf(), context,
+                            [](const Tensor& x, const Tensor& kernel) { return ops::matmul(x, kernel); });
+    }
     if (quantized_.active()) {
       const Tensor& x = inputs.leaf();
       return finish_quantized(quantized_product(x), [&](const Tensor& a) { return ops::matmul(x, a); });
@@ -216,7 +220,12 @@ class EinsumDenseLayer : public KernelLayer<EinsumDenseLayer, EinsumDenseOptions
     if (const auto rank = options_.lora_rank; rank.value_or(0) != 0)
       enable_lora({.rank = *rank, .lora_alpha = options_.lora_alpha});
   }
-  Structure call(const Structure& inputs, const CallContext&) override {
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    if (float8_.active()) {
+      return float8_outputs(inputs.leaf(), context, [this](const Tensor& x, const Tensor& kernel) {
+        return ops::einsum(options_.equation, {x, kernel});
+      });
+    }
     if (quantized_.active()) {
       const Tensor& x = inputs.leaf();
       return finish_quantized(quantized_product(x), [&](const Tensor& a) {

@@ -80,11 +80,12 @@ DTypePolicy::DTypePolicy(const std::string& name) : name_(name) {
 void DTypePolicy::set_quantized(const std::string& name) {
   written_mode_ = name.substr(0, name.find(kFrom));
   mode_ = written_mode_.substr(0, written_mode_.find('/'));
-  if (mode_ != "int8" && mode_ != "int4")
-    throw_unimplemented(
-        fmt::format("dtype policy '{}': quantization mode '{}' is not supported, only 'int8' and 'int4'", name, mode_));
-  if (mode_ == "int8" && written_mode_ != mode_)
-    throw_invalid_argument(fmt::format("dtype policy '{}': unknown mode '{}', expected 'int8'", name, written_mode_));
+  if (mode_ != "int8" && mode_ != "int4" && mode_ != "float8")
+    throw_unimplemented(fmt::format(
+        "dtype policy '{}': quantization mode '{}' is not supported, only 'int8', 'int4' and 'float8'", name, mode_));
+  if (mode_ != "int4" && written_mode_ != mode_)
+    throw_invalid_argument(
+        fmt::format("dtype policy '{}': unknown mode '{}', expected '{}'", name, written_mode_, mode_));
   const DTypePolicy source(name.substr(name.find(kFrom) + kFrom.size()));
   source_ = source.name();
   compute_ = source.compute_;
@@ -151,7 +152,15 @@ DTypePolicy DTypePolicy::from_config(const Json& config, const std::string& who)
     std::string source = text(inner, "source_name");
     if (source.empty()) source = DTypePolicy().name();
     try {
-      return DTypePolicy(text(inner, "mode") + std::string(kFrom) + source);
+      DTypePolicy made(text(inner, "mode") + std::string(kFrom) + source);
+      if (const auto length = inner.find("amax_history_length"); length != inner.end()) {
+        if (!length->is_number_integer() || length->get<std::int64_t>() < 1)
+          throw_invalid_argument(
+              fmt::format("dtype policy '{}': amax_history_length is {}, expected a positive integer", made.name_,
+                          dump_json(*length).substr(0, 80)));
+        made.amax_history_length_ = length->get<std::int64_t>();
+      }
+      return made;
     } catch (const Error& error) {
       if (error.code() == Code::kUnimplemented)
         throw_unimplemented(fmt::format("{}{}; save the model before it is quantized", who, error.message()));
@@ -171,6 +180,9 @@ Json DTypePolicy::serialize() const {
                   {{"default_policy", map_->default_policy}, {"policy_map", std::move(layers)}});
   }
   if (mode_.empty()) return object("keras", "DTypePolicy", {{"name", name_}});
+  if (mode_ == "float8")
+    return object("keras.dtype_policies", "QuantizedFloat8DTypePolicy",
+                  {{"mode", mode_}, {"source_name", source_}, {"amax_history_length", amax_history_length_}});
   return object("keras.dtype_policies", block_size_ ? "Int4DTypePolicy" : "QuantizedDTypePolicy",
                 {{"mode", written_mode_}, {"source_name", source_}});
 }

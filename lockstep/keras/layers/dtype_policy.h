@@ -16,19 +16,19 @@ namespace lockstep::keras {
 
 // "float32" and other dtypes compute and keep variables in that type; "mixed_float16" and
 // "mixed_bfloat16" keep float32 variables and compute in the 16-bit type. "int8_from_float32" and
-// "int4/128_from_float32" also keep kernels as integers, see Layer::quantize(). In a file, a policy may also be a
-// map from the paths of layers to policies (keras.dtype_policies.DTypePolicyMap), of which each layer takes its own.
+// "int4/128_from_float32" also keep kernels as integers, "float8_from_float32" rounds inputs and kernels of products to
+// floating numbers of 8 bits, see Layer::quantize(). In a file, a policy may also be a map from the paths of layers to
+// policies (keras.dtype_policies.DTypePolicyMap), of which each layer takes its own.
 class DTypePolicy {
  public:
   DTypePolicy();  // the process's default policy
   DTypePolicy(const char* name) : DTypePolicy(std::string(name)) {}
   DTypePolicy(DType dtype) : DTypePolicy(std::string(dtype_name(dtype))) {}
-  DTypePolicy(
-      const std::string& name);  // throws InvalidArgument for an unknown name, Unimplemented for float8 and gptq
+  DTypePolicy(const std::string& name);  // throws InvalidArgument for an unknown name, Unimplemented for gptq and awq
   // From a string, {"class_name": "DTypePolicy", "config": {"name": …}} or null (the default). Throws
-  // Unimplemented for float8, gptq and awq. Messages begin with `who`.
+  // Unimplemented for gptq and awq. Messages begin with `who`.
   static DTypePolicy from_config(const Json& config, const std::string& who = {});
-  // The policy of a layer of that policy whose kernel is "int8" or "int4". `block_size` is that of
+  // The policy of a layer of that policy whose mode is "int8", "int4" or "float8". `block_size` is that of
   // Int4QuantizationConfig.
   static DTypePolicy quantized(const std::string& mode, std::optional<std::int64_t> block_size,
                                const DTypePolicy& source);
@@ -38,9 +38,11 @@ class DTypePolicy {
   const std::string& name() const { return name_; }
   DType compute_dtype() const { return compute_; }
   DType variable_dtype() const { return variable_; }
-  // "int8", "int4" or empty.
+  // "int8", "int4", "float8" or empty.
   const std::string& quantization_mode() const { return mode_; }
   std::optional<std::int64_t> block_size() const { return block_size_; }
+  // Of float8: the number of steps whose greatest magnitudes decide about a scale.
+  std::int64_t amax_history_length() const { return amax_history_length_; }
   bool is_map() const { return map_ != nullptr; }
   // Of a map: the policy of the layer with that path, by its key or else by the only key that matches the whole path as
   // a regular expression (RE2); it is written as the map. Throws InvalidArgument if several match.
@@ -48,7 +50,9 @@ class DTypePolicy {
   // As Keras 3.4 and later write it.
   Json serialize() const;
 
-  friend bool operator==(const DTypePolicy& a, const DTypePolicy& b) { return a.name_ == b.name_; }
+  friend bool operator==(const DTypePolicy& a, const DTypePolicy& b) {
+    return a.name_ == b.name_ && a.amax_history_length_ == b.amax_history_length_;
+  }
 
  private:
   struct Map;
@@ -59,6 +63,7 @@ class DTypePolicy {
   DType variable_ = DType::kFloat32;
   std::string mode_, written_mode_, source_;  // of quantized policies
   std::optional<std::int64_t> block_size_;
+  std::int64_t amax_history_length_ = 1024;
   std::shared_ptr<const Map> map_;
 };
 

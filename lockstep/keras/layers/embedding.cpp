@@ -69,6 +69,7 @@ class TableLayer : public MatrixLayer<Derived, Options> {
   void build(const Nested<Shape>&) override {
     const auto& o = this->options_;
     const DTypePolicy& policy = this->dtype_policy();
+    refuse_float8(policy.quantization_mode());
     if (!policy.quantization_mode().empty()) {
       quantized_.build(layout(), policy.quantization_mode(), policy.block_size(), adder());
     } else {
@@ -80,7 +81,13 @@ class TableLayer : public MatrixLayer<Derived, Options> {
     }
     if (o.lora_rank.value_or(0) != 0) enable_lora({.rank = *o.lora_rank});
   }
+  void refuse_float8(const std::string& mode) const {
+    if (mode == "float8")
+      throw_unimplemented(
+          fmt::format("{} '{}' has no float8, only Dense and EinsumDense have", this->class_name(), this->name()));
+  }
   void quantize_weights(const quantizers::QuantizationConfig& config) override {
+    refuse_float8(config.mode());
     this->quantize_variable(embeddings_, quantized_, layout(), config);
     this->options_.quantization_config = config;
   }

@@ -12,6 +12,7 @@
 
 #include "lockstep/keras/layers/bias_add_internal.h"
 #include "lockstep/keras/layers/configured_layer_internal.h"
+#include "lockstep/keras/layers/float8_product_internal.h"
 #include "lockstep/keras/layers/lora_internal.h"
 #include "lockstep/keras/layers/quantized_matrix_internal.h"
 #include "lockstep/ops/call.h"
@@ -139,7 +140,15 @@ class KernelLayer : public MatrixLayer<Derived, Options>, public BiasAdder {
     remember_lora(o, options);
   }
   OwnState own_state() const override {
+    if (float8_.active()) return float8_state();
     return this->matrix_state(kernel_, bias_ ? std::vector<VariablePtr>{bias_} : std::vector<VariablePtr>());
+  }
+  // Keras makes the scales of float8 as trainable variables, before the others where the policy comes from the config.
+  std::vector<VariablePtr> own_variables() const override {
+    if (!float8_.active()) return Base::own_variables();
+    std::vector<VariablePtr> all;
+    for (const Weight& weight : this->own_weights()) all.push_back(weight.variable);
+    return all;
   }
 
  protected:
@@ -152,7 +161,9 @@ class KernelLayer : public MatrixLayer<Derived, Options>, public BiasAdder {
     auto& o = this->options_;
     layout_ = layout;
     const DTypePolicy& policy = this->dtype_policy();
-    if (!policy.quantization_mode().empty()) {
+    if (policy.quantization_mode() == "float8") {
+      float8_.build(policy.amax_history_length(), adder());
+    } else if (!policy.quantization_mode().empty()) {
       quantized_.build(layout_, policy.quantization_mode(), policy.block_size(), adder());
       return;
     }
@@ -171,7 +182,11 @@ class KernelLayer : public MatrixLayer<Derived, Options>, public BiasAdder {
                               .name = "bias"});
   }
   void quantize_weights(const quantizers::QuantizationConfig& config) override {
-    this->quantize_variable(kernel_, quantized_, layout_, config);
+    if (config.mode() == "float8") {
+      float8_.build(this->dtype_policy().amax_history_length(), adder());
+    } else {
+      this->quantize_variable(kernel_, quantized_, layout_, config);
+    }
     this->options_.quantization_config = config;
   }
   // Of a layer that is not quantized.
@@ -196,9 +211,32 @@ class KernelLayer : public MatrixLayer<Derived, Options>, public BiasAdder {
     return (*this->options_.activation.object())(y);
   }
 
+  // A float8 layer's outputs.
+  Tensor float8_outputs(const Tensor& x, const CallContext& context, const Float8Product::Multiply& multiply) const {
+    if (lora_.enabled())
+      throw_unimplemented(fmt::format("{} '{}': float8 does not support LoRA", this->class_name(), this->name()));
+    const DType dtype = this->compute_dtype();
+    Tensor y = float8_(x, this->value(kernel_), dtype, context.training && this->trainable(), multiply);
+    if (bias_) {
+      const Tensor bias = bias_value();
+      y = biased(y, dtype == DType::kFloat32 ? ops::cast(ops::cast(bias, DType::kBFloat16), dtype) : bias);
+    }
+    return (*this->options_.activation.object())(y);
+  }
+
   VariablePtr kernel_, bias_;
+  Float8Product float8_;
 
  private:
+  OwnState float8_state() const {
+    OwnState state;
+    for (const VariablePtr& variable : {kernel_, bias_}) {
+      if (variable) state.entries.push_back({variable});
+    }
+    for (const VariablePtr& variable : float8_.variables()) state.entries.push_back({variable});
+    return state;
+  }
+
   QuantizedLayout layout_;
 };
 

@@ -25,7 +25,14 @@ void Model::quantize(const quantizers::QuantizationConfig& config, const Quantiz
     if (options.filters.empty() || std::ranges::any_of(options.filters, matches)) chosen.push_back(layer);
   }
   if (chosen.empty()) log_warning("quantize: model '{}' has no layer to be quantized", name());
-  for (Layer* const layer : chosen) layer->quantize(config);
+  for (Layer* const layer : chosen) {
+    try {
+      layer->quantize(config);
+    } catch (const Error& error) {
+      if (error.code() != Code::kUnimplemented) throw;
+      log_warning("{}", error.message());
+    }
+  }
 }
 
 }  // namespace lockstep::keras

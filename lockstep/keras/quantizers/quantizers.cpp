@@ -104,10 +104,12 @@ QuantizationConfig::QuantizationConfig(const std::string& mode) {
     *this = Int8QuantizationConfig();
   } else if (mode == "int4") {
     *this = Int4QuantizationConfig();
-  } else if (mode == "float8" || mode == "gptq" || mode == "awq") {
-    throw_unimplemented(fmt::format("quantization mode '{}' is not supported, only 'int8' and 'int4'", mode));
+  } else if (mode == "float8") {
+    *this = Float8QuantizationConfig();
+  } else if (mode == "gptq" || mode == "awq") {
+    throw_unimplemented(fmt::format("quantization mode '{}' is not supported, only 'int8', 'int4' and 'float8'", mode));
   } else {
-    throw_invalid_argument(fmt::format("unknown quantization mode '{}'; expected 'int8' or 'int4'", mode));
+    throw_invalid_argument(fmt::format("unknown quantization mode '{}'; expected 'int8', 'int4' or 'float8'", mode));
   }
 }
 
@@ -119,10 +121,16 @@ QuantizationConfig Int4QuantizationConfig(const Int4QuantizationConfigOptions& o
   return make_config("int4", options.weight_quantizer, options.activation_quantizer, options.block_size, "");
 }
 
+QuantizationConfig Float8QuantizationConfig() { return make_config("float8", {}, {}, std::nullopt, ""); }
+
 QuantizationConfig QuantizationConfig::from_config(const Json& found, const std::string& who) {
   const auto object = keras::parse_object_config(found);
   if (!object)
     throw_invalid_argument(fmt::format("{}{} is not a quantization_config", who, dump_json(found).substr(0, 80)));
+  if (object->class_name == "Float8QuantizationConfig") {
+    FieldReader(object->class_name, object->config).finish();
+    return Float8QuantizationConfig();
+  }
   const bool int4 = object->class_name == "Int4QuantizationConfig";
   if (!int4 && object->class_name != "Int8QuantizationConfig")
     throw_unimplemented(fmt::format("{}quantization_config {} is not supported", who, object->class_name));
@@ -138,6 +146,7 @@ QuantizationConfig QuantizationConfig::from_config(const Json& found, const std:
 }
 
 Json QuantizationConfig::serialize() const {
+  if (mode_ == "float8") return keras::object_config(kModule, "Float8QuantizationConfig", Json::object());
   Json config = {{"weight_quantizer", serialize_quantizer(weight_quantizer_)},
                  {"activation_quantizer", serialize_quantizer(activation_quantizer_)}};
   if (mode_ == "int4") config["block_size"] = block_size_ ? Json(*block_size_) : Json(nullptr);

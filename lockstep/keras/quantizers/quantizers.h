@@ -1,4 +1,5 @@
-// keras.quantizers: how layers keep their kernels as small integers. See Layer::quantize() and Model::quantize().
+// keras.quantizers: how layers keep their kernels as small integers, or multiply numbers of 8 bits. See
+// Layer::quantize() and Model::quantize().
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct AbsMaxQuantizer {
   std::string output_dtype = "int8";
 };
 
-// What the arguments of layer.quantize() and model.quantize() describe: a name, "int8" or "int4", stands for the
-// defaults of Int8QuantizationConfig and Int4QuantizationConfig.
+// What the arguments of layer.quantize() and model.quantize() describe: a name, "int8", "int4" or "float8", stands
+// for the defaults of Int8QuantizationConfig, Int4QuantizationConfig and Float8QuantizationConfig.
 class QuantizationConfig {
  public:
   QuantizationConfig(const char* mode) : QuantizationConfig(std::string(mode)) {}
@@ -66,5 +67,9 @@ struct Int4QuantizationConfigOptions {
 };
 // Kernels as integers of 4 bits, two in a byte.
 QuantizationConfig Int4QuantizationConfig(const Int4QuantizationConfigOptions& options = {});
+
+// Products of inputs and kernels that are rounded to float8_e4m3fn, and of their gradients rounded to float8_e5m2, with
+// scales that training adapts to the greatest magnitudes of past steps.
+QuantizationConfig Float8QuantizationConfig();
 
 }  // namespace lockstep::quantizers

@@ -92,6 +92,11 @@ Json weights_of_list(const Json& weights) {
   return out;
 }
 
+// Keras 2 computes a metric, or a list of metrics without lists inside, for each output.
+bool is_for_each_output(const MetricTree& tree) {
+  return tree.is_leaf() || (tree.is_list() && std::ranges::all_of(tree.items(), &MetricTree::is_leaf));
+}
+
 // The leaf of `leaves` that belongs to an output; one leaf serves all.
 Tensor leaf_for(const Tensors& leaves, std::size_t output) {
   if (leaves.empty()) return {};
@@ -147,6 +152,8 @@ void Compiled::add_metric(const MetricTree& item, std::size_t output, bool weigh
   const Tensor target = leaf_for(y, output);
   metrics::MetricPtr metric =
       metrics::get_for_compile(item.leaf(), target.shape(), y_pred[output].shape(), model_.keras_version());
+  const bool used = std::ranges::any_of(metrics_, [&](const OutputMetric& m) { return m.metric == metric; });
+  if (used) metric = metrics::deserialize(metrics::serialize(metric));
   std::string name = metric->name();
   // Those in an .h5 file of Keras 2 have the name of the output already.
   const bool complete = model_.keras_version() < 3 && name.starts_with(names[output] + "_");
@@ -165,8 +172,8 @@ void Compiled::add_metric(const MetricTree& item, std::size_t output, bool weigh
 void Compiled::resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names,
                                const Tensors& y, const Tensors& y_pred) {
   if (tree.empty()) return;
-  if (names.size() == 1 && !tree.is_dict()) {
-    add_metric(tree, 0, weighted, names, y, y_pred);
+  if (!tree.is_dict() && (names.size() == 1 || (model_.keras_version() < 3 && is_for_each_output(tree)))) {
+    for (std::size_t i = 0; i < names.size(); ++i) add_metric(tree, i, weighted, names, y, y_pred);
     return;
   }
   const auto items = per_output(tree, names, weighted ? "weighted_metrics" : "metrics", false);
