@@ -362,3 +362,30 @@ def test_metrics_of_several_outputs(form, file, fitted, tmp_path):
         tool.ok("convert", tmp_path / file, tmp_path / "two.h5", "--dialect", "keras2")
         two = stored.original(lambda: evaluated(tmp_path / "two.h5", tf_keras), files=[tmp_path / "two.h5"])
         assert sorted(two) == sorted(expected)
+
+
+@pytest.mark.quick(4)
+@pytest.mark.skipif(tool.CONTROL, reason="the tool trains")
+@pytest.mark.parametrize("steps, epochs, size, execution", [(3, 3, 5, 1), (2, 3, 4, 2), (7, 2, 4, 1), (2, 3, 4, 1), (5, 3, 4, 3), (4, 2, 5, 1)])
+def test_steps_beyond_a_pass(steps, epochs, size, execution, tmp_path):
+    """Epochs of steps_per_epoch continue the pass, and take batches of the next one, of as many as there are epochs; then training ends."""
+    rng = tool.generator("steps beyond a pass", steps, epochs, size, execution)
+    x, y = rng.normal(0, 1, (10, *VECTOR)).astype("float32"), rng.normal(0, 1, (10, 1)).astype("float32")
+
+    def written():
+        model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(4, "tanh"), L.Dense(1)]), rng)
+        model.compile(tf_keras.optimizers.SGD(0.1), "mse", metrics=["mae"], steps_per_execution=execution)
+        model.save(tmp_path / "m.h5")
+        history = model.fit(x, y, steps_per_epoch=steps, epochs=epochs, batch_size=size, shuffle=False, verbose=0, validation_data=(x[:7], y[:7]),
+                            validation_steps=2, validation_batch_size=3).history
+        return history, model.get_weights()
+
+    history, weights = stored.original(written, tmp_path)
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+    tool.save_npz(tmp_path / "v.npz", x=x[:7], y=y[:7])
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--steps-per-epoch", steps, "--epochs", epochs, "--batch-size", size, "--no-shuffle",
+            "--validation-data", tmp_path / "v.npz", "--validation-steps", 2, "--validation-batch-size", 3, "--save", tmp_path / "f.h5",
+            "--history", tmp_path / "h.json")
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), history)
+    for ours, theirs in zip(stored.weights(tf_keras, tmp_path / "f.h5"), weights, strict=True):
+        tool.assert_close(ours, theirs, 2e-5, "weights", atol=1e-6)

@@ -61,6 +61,12 @@ ROWS = [
     (lambda: L.Hashing(num_bins=5, output_mode="multi_hot"), ASKED),
     (lambda: L.Hashing(num_bins=7, output_mode="one_hot", salt=[2, 3]), ASKED_NUMBERS),
     (lambda: L.Hashing(num_bins=7, output_mode="count", mask_value=3), ASKED_NUMBERS),
+    # Sparse tensors in Keras, dense ones of the same values here.
+    (lambda: L.StringLookup(vocabulary=["a", "b"], output_mode="count", sparse=True), ASKED),
+    (lambda: L.IntegerLookup(vocabulary=[3, 5], output_mode="one_hot", sparse=True), ASKED_NUMBERS),
+    (lambda: L.TextVectorization(vocabulary=["the", "bird"], output_mode="multi_hot", sparse=True), ASKED_TEXTS),
+    (lambda: L.Discretization(bin_boundaries=[0.0, 0.5, 1.0], output_mode="multi_hot", sparse=True), ASKED_VALUES),
+    (lambda: L.Hashing(num_bins=5, output_mode="count", sparse=True), ASKED),
 ]
 
 
@@ -76,7 +82,11 @@ def model_of(name):
 
 
 def answer(model, x):
-    return [np.asarray(v) for v in keras.tree.flatten(model(tf.constant(x) if x.dtype.kind == "U" else x))]
+    return dense(model(tf.constant(x) if x.dtype.kind == "U" else x))
+
+
+def dense(outputs):
+    return [np.asarray(tf.sparse.to_dense(v) if isinstance(v, tf.SparseTensor) else v) for v in keras.tree.flatten(outputs)]
 
 
 def configs(path):
@@ -103,9 +113,12 @@ def test_outputs_and_files(name, tmp_path):
 def test_hashed_crossing(tmp_path):
     words, numbers = np.array([["a"], ["b"], ["é"]]), np.array([[1], [-5], [7]])
     inputs = [keras.Input((1,), dtype="string", name="w"), keras.Input((1,), dtype="int64", name="n")]
-    model = keras.Model(inputs, [L.HashedCrossing(num_bins=7)(inputs), L.HashedCrossing(num_bins=5, output_mode="one_hot")(inputs)])
+    model = keras.Model(inputs, [L.HashedCrossing(num_bins=7)(inputs), L.HashedCrossing(num_bins=5, output_mode="one_hot")(inputs),
+                                 L.HashedCrossing(num_bins=6, output_mode="one_hot", sparse=True)(inputs)])
     model.save(tmp_path / "m.keras")
-    expected = [np.asarray(v) for v in model([tf.constant(words), tf.constant(numbers)])]
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "r.keras")
+    assert configs(tmp_path / "r.keras") == configs(tmp_path / "m.keras")
+    expected = dense(model([tf.constant(words), tf.constant(numbers)]))
     outputs = tool.predict(tmp_path / "m.keras", {"w": words, "n": numbers}, tmp_path)
     for (_, ours), theirs in zip(outputs, expected, strict=True):
         tool.assert_close(ours, theirs)

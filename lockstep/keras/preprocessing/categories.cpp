@@ -96,20 +96,22 @@ Json with_name_and_dtype(Json config, const Layer& layer) {
   return config;
 }
 
-class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, DiscretizationOptions>, public OldRules {
+class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, WithSparse<DiscretizationOptions>>,
+                            public OldRules {
  public:
   static constexpr const char* kClass = "Discretization";
   template <typename V>
-  static void fields(V& v, DiscretizationOptions& o) {
+  static void fields(V& v, WithSparse<DiscretizationOptions>& o) {
     v("bin_boundaries", o.bin_boundaries);
     v("num_bins", o.num_bins);
     v("epsilon", null_unless(!o.bin_boundaries, o.epsilon));  // for adapt()
     v("output_mode", o.output_mode);
-    v.dropped("sparse", false);
+    v("sparse", o.sparse);
   }
-  explicit DiscretizationLayer(DiscretizationOptions options) : ConfiguredLayer(std::move(options)) {
+  explicit DiscretizationLayer(WithSparse<DiscretizationOptions> options) : ConfiguredLayer(std::move(options)) {
     const std::string who = fmt::format("Discretization '{}'", name());
     normalize_choice(options_.output_mode, {"int", "one_hot", "multi_hot", "count"}, who + ": output_mode");
+    check_sparse(options_.sparse, options_.output_mode, who);
     if (!options_.bin_boundaries && !options_.num_bins)
       throw_invalid_argument(fmt::format("{} requires bin_boundaries or num_bins", who));
     if (options_.num_bins && *options_.num_bins < 1)
@@ -119,11 +121,7 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
     if (options_.bin_boundaries && !std::is_sorted(options_.bin_boundaries->begin(), options_.bin_boundaries->end()))
       throw_invalid_argument(fmt::format("invalid {}: bin_boundaries are not in ascending order", who));
   }
-  Json get_config() const override {
-    Json config = with_fields_of(options_);
-    config["sparse"] = false;
-    return with_name_and_dtype(std::move(config), *this);
-  }
+  Json get_config() const override { return with_name_and_dtype(with_fields_of(options_), *this); }
   bool casts_inputs() const override { return false; }  // to the policy's dtype
   Structure call(const Structure& inputs, const CallContext&) override {
     if (!options_.bin_boundaries) {
@@ -153,10 +151,10 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
 
  private:
   DType integers_ = DType::kInt32;
-  static Json with_fields_of(const DiscretizationOptions& options) {
+  static Json with_fields_of(const WithSparse<DiscretizationOptions>& options) {
     Json config = Json::object();
     FieldWriter writer(config);
-    fields(writer, const_cast<DiscretizationOptions&>(options));
+    fields(writer, const_cast<WithSparse<DiscretizationOptions>&>(options));
     return config;
   }
   void add(Summary& summary, const Structure& batch) const {
@@ -187,31 +185,27 @@ void check_bins(std::int64_t num_bins, const std::string& who) {
     throw_invalid_argument(fmt::format("invalid {}: num_bins is {}, expected at least 1", who, num_bins));
 }
 
-class HashingLayer : public ConfiguredLayer<HashingLayer, HashingOptions> {
+class HashingLayer : public ConfiguredLayer<HashingLayer, WithSparse<HashingOptions>> {
  public:
   static constexpr const char* kClass = "Hashing";
   template <typename V>
-  static void fields(V& v, HashingOptions& o) {
+  static void fields(V& v, WithSparse<HashingOptions>& o) {
     v("num_bins", o.num_bins, Field::kRequired);
     v("salt", o.salt);
     v("mask_value", o.mask_value);
     v("output_mode", o.output_mode);
-    v.dropped("sparse", false);
+    v("sparse", o.sparse);
   }
-  explicit HashingLayer(HashingOptions options) : ConfiguredLayer(with_output_dtype(std::move(options))) {
+  explicit HashingLayer(WithSparse<HashingOptions> options) : ConfiguredLayer(with_output_dtype(std::move(options))) {
     const std::string who = fmt::format("Hashing '{}'", name());
     check_bins(options_.num_bins, who);
     normalize_choice(options_.output_mode, {"int", "one_hot", "multi_hot", "count"}, who + ": output_mode");
+    check_sparse(options_.sparse, options_.output_mode, who);
     normalize_salt(options_.salt, who);
     const Json& mask = options_.mask_value;
     if (!mask.is_null() && !mask.is_string() && !mask.is_number_integer())
       throw_invalid_argument(fmt::format("invalid {}: mask_value is {}, expected a string or an integer", who,
                                          dump_json(mask).substr(0, 60)));
-  }
-  Json get_config() const override {
-    Json config = ConfiguredLayer::get_config();
-    config["sparse"] = false;
-    return config;
   }
   bool casts_inputs() const override { return false; }
   Structure call(const Structure& inputs, const CallContext&) override {
@@ -252,16 +246,16 @@ std::vector<std::uint64_t> features_of(const Tensor& x) {
   return out;
 }
 
-class HashedCrossingLayer : public ConfiguredLayer<HashedCrossingLayer, HashedCrossingOptions> {
+class HashedCrossingLayer : public ConfiguredLayer<HashedCrossingLayer, WithSparse<HashedCrossingOptions>> {
  public:
   static constexpr const char* kClass = "HashedCrossing";
   template <typename V>
-  static void fields(V& v, HashedCrossingOptions& o) {
+  static void fields(V& v, WithSparse<HashedCrossingOptions>& o) {
     v("num_bins", o.num_bins, Field::kRequired);
     v("output_mode", o.output_mode);
-    v.dropped("sparse", false);
+    v("sparse", o.sparse);
   }
-  explicit HashedCrossingLayer(const HashedCrossingOptions& options)
+  explicit HashedCrossingLayer(const WithSparse<HashedCrossingOptions>& options)
       : ConfiguredLayer(options, {.dtype = options.dtype                  ? *options.dtype
                                            : options.output_mode == "int" ? DTypePolicy("int64")
                                                                           : DTypePolicy()}) {
@@ -271,7 +265,7 @@ class HashedCrossingLayer : public ConfiguredLayer<HashedCrossingLayer, HashedCr
   }
   Json get_config() const override {
     return with_name_and_dtype(
-        {{"num_bins", options_.num_bins}, {"output_mode", options_.output_mode}, {"sparse", false}}, *this);
+        {{"num_bins", options_.num_bins}, {"output_mode", options_.output_mode}, {"sparse", options_.sparse}}, *this);
   }
   bool casts_inputs() const override { return false; }
   Structure call(const Structure& inputs, const CallContext&) override {
@@ -354,6 +348,12 @@ Tensor encode_categories(const Tensor& categories, const std::string& output_mod
   if (x.rank() <= 2) return ops::cast(ops::bincount(x, depth, Tensor(), binary), dtype);
   const Tensor rows = ops::one_hot(x, depth, dtype);
   return binary ? ops::reduce_max(rows, ops::Ints{1}) : ops::reduce_sum(rows, ops::Ints{1});
+}
+
+void check_sparse(bool sparse, const std::string& output_mode, const std::string& who) {
+  if (sparse && output_mode != "one_hot" && output_mode != "multi_hot" && output_mode != "count")
+    throw_invalid_argument(
+        fmt::format("invalid {}: sparse requires output_mode 'one_hot', 'multi_hot' or 'count'", who));
 }
 
 void normalize_salt(std::optional<std::vector<std::int64_t>>& salt, const std::string& who) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/tensor/tensor.h"
@@ -11,6 +12,17 @@ namespace lockstep::keras {
 // Categories as output_mode asks for (categories.h), in this dtype. Categories of `depth` and above are left out of
 // all modes but "int".
 Tensor encode_categories(const Tensor& categories, const std::string& output_mode, std::int64_t depth, DType dtype);
+
+// The arguments of a layer whose outputs may be sparse tensors in Keras; here they are dense tensors of the same
+// values.
+template <typename Options>
+struct WithSparse : Options {
+  WithSparse() = default;
+  WithSparse(Options options) : Options(std::move(options)) {}
+  bool sparse = false;
+};
+// Throws InvalidArgument where Keras has no sparse outputs.
+void check_sparse(bool sparse, const std::string& output_mode, const std::string& who);
 
 // The num_bins - 1 boundaries, or fewer, between quantiles of a summary (2, n): values in ascending order and how many
 // elements each stands for.

@@ -5,6 +5,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
+#include "lockstep/keras/preprocessing/categories_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/keras/preprocessing/lookup_internal.h"
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
@@ -152,6 +153,7 @@ class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocab
     bool hash_integers = false;
     if constexpr (requires { o.oov_method; }) hash_integers = o.oov_method == "farmhash";
     name_output_mode(o.output_mode);
+    check_sparse(o.sparse, o.output_mode, who());
     return {.who = who(),
             .max_tokens = o.max_tokens,
             .num_oov_indices = o.num_oov_indices,
@@ -177,15 +179,13 @@ class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocab
   IndexLookup<Key> table_;
 };
 
-class StringLookupLayer : public LookupLayer<StringLookupLayer, StringLookupOptions, std::string> {
+class StringLookupLayer : public LookupLayer<StringLookupLayer, WithSparse<StringLookupOptions>, std::string> {
  public:
   static constexpr const char* kClass = "StringLookup";
   template <typename V>
-  static void fields(V& v, StringLookupOptions& o) {
+  static void fields(V& v, WithSparse<StringLookupOptions>& o) {
     first_fields(v, o);
-    bool sparse = false;
-    v("sparse", sparse);
-    if (sparse) throw_unimplemented("StringLookup: sparse outputs are not supported");
+    v("sparse", o.sparse);
     v("pad_to_max_tokens", o.pad_to_max_tokens);
     v("idf_weights", o.idf_weights);
     v("vocabulary", o.vocabulary);
@@ -196,20 +196,18 @@ class StringLookupLayer : public LookupLayer<StringLookupLayer, StringLookupOpti
     v.dropped("has_input_vocabulary");
     v.dropped("vocabulary_dtype", "string");
   }
-  explicit StringLookupLayer(StringLookupOptions options) : LookupLayer(std::move(options)) {
+  explicit StringLookupLayer(WithSparse<StringLookupOptions> options) : LookupLayer(std::move(options)) {
     normalize_choice(options_.oov_method, {"floormod", "farmhash"}, who() + ": oov_method");
   }
 };
 
-class IntegerLookupLayer : public LookupLayer<IntegerLookupLayer, IntegerLookupOptions, std::int64_t> {
+class IntegerLookupLayer : public LookupLayer<IntegerLookupLayer, WithSparse<IntegerLookupOptions>, std::int64_t> {
  public:
   static constexpr const char* kClass = "IntegerLookup";
   template <typename V>
-  static void fields(V& v, IntegerLookupOptions& o) {
+  static void fields(V& v, WithSparse<IntegerLookupOptions>& o) {
     first_fields(v, o);
-    bool sparse = false;
-    v("sparse", sparse);
-    if (sparse) throw_unimplemented("IntegerLookup: sparse outputs are not supported");
+    v("sparse", o.sparse);
     v("pad_to_max_tokens", o.pad_to_max_tokens);
     v("vocabulary_dtype", o.vocabulary_dtype);
     v("idf_weights", o.idf_weights);
@@ -219,10 +217,10 @@ class IntegerLookupLayer : public LookupLayer<IntegerLookupLayer, IntegerLookupO
     v("salt", o.salt);
     v.dropped("has_input_vocabulary");
   }
-  explicit IntegerLookupLayer(IntegerLookupOptions options) : LookupLayer(checked(std::move(options))) {}
+  explicit IntegerLookupLayer(WithSparse<IntegerLookupOptions> options) : LookupLayer(checked(std::move(options))) {}
 
  private:
-  static IntegerLookupOptions checked(IntegerLookupOptions options) {
+  static WithSparse<IntegerLookupOptions> checked(WithSparse<IntegerLookupOptions> options) {
     const std::string who = fmt::format("IntegerLookup '{}'", options.name);
     normalize_choice(options.oov_method, {"floormod", "farmhash"}, who + ": oov_method");
     normalize_choice(options.vocabulary_dtype, {"int64"}, who + ": vocabulary_dtype");

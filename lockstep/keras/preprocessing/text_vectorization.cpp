@@ -1,6 +1,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
+#include "lockstep/keras/preprocessing/categories_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/keras/preprocessing/lookup.h"
 #include "lockstep/keras/preprocessing/lookup_internal.h"
@@ -76,14 +77,14 @@ Tokens words_of(const Tensor& texts) {
   return tokens;
 }
 
-class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, TextVectorizationOptions>,
+class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, WithSparse<TextVectorizationOptions>>,
                                public KeepsVocabulary,
                                public OldRules {
  public:
   void count_in_floats() { table().set_numbers(DType::kFloat32); }
   static constexpr const char* kClass = "TextVectorization";
   template <typename V>
-  static void fields(V& v, TextVectorizationOptions& o) {
+  static void fields(V& v, WithSparse<TextVectorizationOptions>& o) {
     v("max_tokens", o.max_tokens);
     v("standardize", o.standardize);
     v("split", o.split);
@@ -91,17 +92,17 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     v("output_mode", o.output_mode);
     v("output_sequence_length", o.output_sequence_length);
     v("pad_to_max_tokens", o.pad_to_max_tokens);
-    bool sparse = false, ragged = false;
-    v("sparse", sparse);
+    bool ragged = false;
+    v("sparse", o.sparse);
     v("ragged", ragged);
-    if (sparse || ragged) throw_unimplemented("TextVectorization: sparse and ragged outputs are not supported");
+    if (ragged) throw_unimplemented("TextVectorization: ragged outputs are not supported");
     v("vocabulary", o.vocabulary);
     v("idf_weights", o.idf_weights);
     v("encoding", null_ignored(o.encoding));
     v("vocabulary_size", o.vocabulary_size);
     v.dropped("has_input_vocabulary");
   }
-  explicit TextVectorizationLayer(TextVectorizationOptions options) : ConfiguredLayer(std::move(options)) {
+  explicit TextVectorizationLayer(WithSparse<TextVectorizationOptions> options) : ConfiguredLayer(std::move(options)) {
     const std::string who = fmt::format("TextVectorization '{}'", name());
     if (options_.standardize)
       normalize_choice(*options_.standardize, {"lower_and_strip_punctuation", "lower", "strip_punctuation"},
@@ -109,6 +110,8 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     if (options_.split) normalize_choice(*options_.split, {"whitespace", "character"}, who + ": split");
     if (options_.output_mode == "binary") options_.output_mode = "multi_hot";  // Keras 2
     if (options_.output_mode == "tf-idf") options_.output_mode = "tf_idf";
+    // Keras 3 has no sparse one_hot of texts.
+    check_sparse(options_.sparse, options_.output_mode == "one_hot" ? "int" : options_.output_mode, who);
     read_ngrams(who);
     if (options_.output_sequence_length && options_.output_mode != "int")
       throw_invalid_argument(fmt::format("invalid {}: output_sequence_length requires output_mode 'int'", who));

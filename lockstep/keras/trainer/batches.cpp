@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/fit_order_internal.h"
+#include "lockstep/keras/trainer/epoch_iterator_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 
@@ -88,6 +89,8 @@ class ArrayBatches : public BatchSource {
 };
 
 }  // namespace
+
+bool is_of_arrays(const BatchSource& source) { return dynamic_cast<const ArrayBatches*>(&source) != nullptr; }
 
 std::int64_t batch_rows(const Batch& batch) {
   std::optional<std::int64_t> rows;

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/data/distributed_dataset.h"
+#include "lockstep/keras/trainer/epoch_iterator_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/seeds.h"
 
@@ -296,6 +297,8 @@ class GatheredBatches : public BatchSource {
 };
 
 }  // namespace
+
+bool is_of_dataset(const BatchSource& source) { return dynamic_cast<const DatasetBatches*>(&source) != nullptr; }
 
 Batch batch_of(const data::Element& element, const std::map<std::int64_t, double>& class_weight) {
   Batch batch = split_element(element);

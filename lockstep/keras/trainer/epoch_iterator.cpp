@@ -10,6 +10,18 @@ EpochIterator::EpochIterator(BatchSource& source, Options options)
     : source_(source), options_(options), pass_length_(source.num_batches()) {
   options_.steps_per_execution = std::max<std::int64_t>(1, options_.steps_per_execution);
   if (options_.steps_per_epoch == 0) options_.steps_per_epoch.reset();  // as in Keras
+  set_epochs(1);
+}
+
+void EpochIterator::set_epochs(std::int64_t epochs) {
+  const auto& steps = options_.steps_per_epoch;
+  if (!options_.keras2 || !steps) return;
+  // A pass for each epoch over arrays, one over a dataset unless each epoch is a pass.
+  if (is_of_arrays(source_)) {
+    passes_ = epochs;
+  } else if (is_of_dataset(source_) && source_.num_batches() != *steps) {
+    passes_ = 1;
+  }
 }
 
 std::optional<std::int64_t> EpochIterator::num_batches() const {
@@ -18,7 +30,7 @@ std::optional<std::int64_t> EpochIterator::num_batches() const {
 
 void EpochIterator::reset() {
   pass_length_ = source_.num_batches();
-  open_ = false;
+  open_ = exhausted_ = false;
   steps_seen_ = 0;
   source_.on_epoch_end();
 }
@@ -29,13 +41,39 @@ void EpochIterator::begin_epoch() {
     source_.reset();
     open_ = true;
     steps_seen_ = 0;
+    passes_left_ = passes_.value_or(1) - 1;
   }
   next_step_ = done_ = in_execution_ = 0;
   ran_out_ = false;
 }
 
+std::optional<Batch> EpochIterator::next_of_passes() {
+  std::optional<Batch> batch = source_.next();
+  while (!batch && passes_left_ > 0) {
+    --passes_left_;
+    source_.on_epoch_end();
+    source_.on_epoch_begin();
+    source_.reset();
+    batch = source_.next();
+  }
+  return batch;
+}
+
 std::optional<Batch> EpochIterator::next_execution() {
   const auto& steps = options_.steps_per_epoch;
+  if (passes_) {
+    if (done_ >= *steps) return std::nullopt;
+    std::optional<Batch> batch = next_of_passes();
+    if (!batch) {
+      log_warning("the data ran out after {} of {} steps of this epoch; training ends", done_, *steps);
+      ran_out_ = exhausted_ = true;
+      return std::nullopt;
+    }
+    next_step_ += options_.steps_per_execution;
+    in_execution_ = 1;
+    ++done_;
+    return batch;
+  }
   const auto warn_if_short = [&] {
     if (!steps || next_step_ >= *steps) return;
     log_warning("the data ran out after {} of {} steps of this epoch; it restarts with the next epoch", next_step_,
@@ -66,7 +104,8 @@ std::optional<Batch> EpochIterator::next_execution() {
 
 std::optional<Batch> EpochIterator::next_in_execution() {
   if (in_execution_ >= options_.steps_per_execution) return std::nullopt;
-  std::optional<Batch> batch = source_.next();
+  if (options_.keras2 && options_.steps_per_epoch && done_ >= *options_.steps_per_epoch) return std::nullopt;
+  std::optional<Batch> batch = passes_ ? next_of_passes() : source_.next();
   if (!batch) return std::nullopt;
   ++in_execution_;
   ++done_;
@@ -90,7 +129,8 @@ void EpochIterator::end_epoch() {
 Json EpochIterator::save_state() const {
   return {{"source", source_.save_state()}, {"open", open_},
           {"steps_seen", steps_seen_},      {"pass_length", pass_length_ ? Json(*pass_length_) : Json(nullptr)},
-          {"next_step", next_step_},        {"done", done_}};
+          {"next_step", next_step_},        {"done", done_},
+          {"passes_left", passes_left_}};
 }
 
 void EpochIterator::restore_state(const Json& state) {
@@ -99,6 +139,7 @@ void EpochIterator::restore_state(const Json& state) {
   steps_seen_ = state.at("steps_seen").get<std::int64_t>();
   next_step_ = state.at("next_step").get<std::int64_t>();
   done_ = state.at("done").get<std::int64_t>();
+  passes_left_ = std::max<std::int64_t>(0, state.value("passes_left", std::int64_t{0}));
   in_execution_ = options_.steps_per_execution;
   if (!pass_length_ && !state.at("pass_length").is_null()) pass_length_ = state["pass_length"].get<std::int64_t>();
   // With another batch size the rest of the pass has another number of batches.

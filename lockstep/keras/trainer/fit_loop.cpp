@@ -81,6 +81,7 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
     if (const auto own = std::dynamic_pointer_cast<History>(callback)) history_ = own;  // as Keras returns it
   }
   EpochIterator batches = iterate(source, options.steps_per_epoch);
+  batches.set_epochs(options.epochs - options.initial_epoch);
   stop_training = session_->preempted = false;
   if (const auto served = steps_->serve_fit(batches, [this](const Batch& batch) { return train(batch); })) {
     history_->restore_state({*served, {}});
@@ -126,7 +127,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
     }
   }
   Logs logs = session_->logs_of(loop.results);
-  while (loop.epoch < options.epochs && (!stop_training || loop.within)) {
+  while (loop.epoch < options.epochs && (!stop_training || loop.within) && !batches.exhausted()) {
     if (loop.within) {
       callbacks.each(&Callback::on_epoch_resume, loop.epoch, loop.batches.batches_done());
     } else {
@@ -236,7 +237,7 @@ EpochIterator Trainer::iterate(BatchSource& source, std::optional<std::int64_t> 
   if (session_->model.is_sequential() && !session_->model.built()) {
     session_->input_shape = source.declared_input_shape();
   }
-  return EpochIterator(source, {steps, session_->options.steps_per_execution});
+  return EpochIterator(source, {steps, session_->options.steps_per_execution, session_->model.keras_version() < 3});
 }
 
 Results Trainer::run_evaluate(BatchSource& source, const EvaluateOptions& options) {
