@@ -281,8 +281,8 @@ void Operation::take_auto_name() const { name_ = auto_name(class_name()); }
 Structure Operation::add_node(CallArguments arguments, Nested<TensorInfo> outputs, Tensors masks) {
   if (weak_from_this().expired()) {
     throw_failed_precondition(
-        fmt::format("layer '{}' is not held by a handle and cannot be part of a model: use, make_layer<{}>(...)",
-                    name(), class_name()));
+        fmt::format("layer '{}' is not held by a handle and cannot be part of a model: use make_layer<{}>(...)", name(),
+                    class_name()));
   }
   auto node = std::make_shared<Node>();
   node->operation = this;
