@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lockstep/base/strings_internal.h"
+
 namespace lockstep::ops {
 namespace {
 
@@ -74,25 +76,6 @@ std::int32_t next_utf8(std::string_view text, std::size_t& at) {
     value = value << 6 | (byte(at++) & 0x3F);
   }
   return value;
-}
-
-void append_utf8(std::string& out, std::int32_t character) {
-  const auto c = static_cast<std::uint32_t>(character);
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xC0 | c >> 6);
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  } else {
-    if (c < 0x10000) {
-      out += static_cast<char>(0xE0 | c >> 12);
-    } else {
-      out += static_cast<char>(0xF0 | c >> 18);
-      out += static_cast<char>(0x80 | (c >> 12 & 0x3F));
-    }
-    out += static_cast<char>(0x80 | (c >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  }
 }
 
 std::string utf8_case(std::string_view text, bool lower) {

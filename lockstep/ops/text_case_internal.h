@@ -9,9 +9,9 @@ namespace lockstep::ops {
 
 constexpr std::int32_t kMalformed = -1;
 
-// The next character of UTF-8 text, which begins at `at`; kMalformed for the longest part of one that is cut off.
+// The next character of UTF-8 text, which begins at `at`; kMalformed for the longest prefix of a character that is not
+// complete.
 std::int32_t next_utf8(std::string_view text, std::size_t& at);
-void append_utf8(std::string& out, std::int32_t character);
 
 // UTF-8 text in lower or upper case, U+FFFD for malformed parts. It ends at a zero byte, as in TensorFlow.
 std::string utf8_case(std::string_view text, bool lower);

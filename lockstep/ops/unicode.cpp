@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lockstep/base/strings_internal.h"
 #include "lockstep/io/inflate_internal.h"
 #include "lockstep/ops/code_pages_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"

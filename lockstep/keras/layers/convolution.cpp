@@ -8,6 +8,7 @@
 #include "lockstep/keras/layers/convolution_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/lora_internal.h"
+#include "lockstep/keras/layers/weight_fields_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -55,13 +56,7 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
     v("groups", o.groups);
     v("activation", o.activation);
     v("use_bias", o.use_bias);
-    v("kernel_initializer", o.kernel_initializer);
-    v("bias_initializer", o.bias_initializer);
-    v("kernel_regularizer", o.kernel_regularizer);
-    v("bias_regularizer", o.bias_regularizer);
-    v("activity_regularizer", o.activity_regularizer);
-    v("kernel_constraint", o.kernel_constraint);
-    v("bias_constraint", o.bias_constraint);
+    kernel_and_bias_fields(v, o);
     v("lora_rank", o.lora_rank, Field::kUnwritten);
     v("lora_alpha", o.lora_alpha, Field::kUnwritten);
   }
@@ -234,13 +229,7 @@ class ConvTransposeLayer : public ConvolutionBase<Derived, ConvTransposeOptions,
     v("dilation_rate", o.dilation_rate);
     v("activation", o.activation);
     v("use_bias", o.use_bias);
-    v("kernel_initializer", o.kernel_initializer);
-    v("bias_initializer", o.bias_initializer);
-    v("kernel_regularizer", o.kernel_regularizer);
-    v("bias_regularizer", o.bias_regularizer);
-    v("activity_regularizer", o.activity_regularizer);
-    v("kernel_constraint", o.kernel_constraint);
-    v("bias_constraint", o.bias_constraint);
+    kernel_and_bias_fields(v, o);
   }
   explicit ConvTransposeLayer(ConvTransposeOptions options) : Base(std::move(options)) {
     auto& o = this->options_;

@@ -9,6 +9,7 @@
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/kernel_layer_internal.h"
+#include "lockstep/keras/layers/weight_fields_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 
@@ -198,13 +199,7 @@ class EinsumDenseLayer : public KernelLayer<EinsumDenseLayer, EinsumDenseOptions
     v("equation", o.equation, Field::kRequired);
     v("activation", o.activation);
     v("bias_axes", o.bias_axes);
-    v("kernel_initializer", o.kernel_initializer);
-    v("bias_initializer", o.bias_initializer);
-    v("kernel_regularizer", o.kernel_regularizer);
-    v("bias_regularizer", o.bias_regularizer);
-    v("activity_regularizer", o.activity_regularizer);
-    v("kernel_constraint", o.kernel_constraint);
-    v("bias_constraint", o.bias_constraint);
+    kernel_and_bias_fields(v, o);
     matrix_fields(v, o);
   }
   explicit EinsumDenseLayer(EinsumDenseOptions options) : KernelLayer(std::move(options)) {

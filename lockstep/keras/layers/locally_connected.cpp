@@ -10,6 +10,7 @@
 
 #include "lockstep/keras/layers/convolution_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/weight_fields_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -60,13 +61,7 @@ class LocallyConnected : public ConfiguredLayer<Derived, LocallyConnectedOptions
     v("data_format", DataFormat{o.data_format});
     v("activation", o.activation);
     v("use_bias", o.use_bias);
-    v("kernel_initializer", o.kernel_initializer);
-    v("bias_initializer", o.bias_initializer);
-    v("kernel_regularizer", o.kernel_regularizer);
-    v("bias_regularizer", o.bias_regularizer);
-    v("activity_regularizer", o.activity_regularizer);
-    v("kernel_constraint", o.kernel_constraint);
-    v("bias_constraint", o.bias_constraint);
+    kernel_and_bias_fields(v, o);
     v("implementation", o.implementation);
   }
   explicit LocallyConnected(LocallyConnectedOptions options)

@@ -14,6 +14,7 @@
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/regularization.h"
+#include "lockstep/keras/layers/weight_fields_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -262,13 +263,7 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options>, public MaskedSoftma
 
 template <typename V, typename Options>
 void regularized_fields(V& v, Options& o) {
-  v("kernel_initializer", o.kernel_initializer);
-  v("bias_initializer", o.bias_initializer);
-  v("kernel_regularizer", o.kernel_regularizer);
-  v("bias_regularizer", o.bias_regularizer);
-  v("activity_regularizer", o.activity_regularizer);
-  v("kernel_constraint", o.kernel_constraint);
-  v("bias_constraint", o.bias_constraint);
+  kernel_and_bias_fields(v, o);
   v("seed", o.seed);
 }
 
