@@ -2,14 +2,18 @@
 #include "lockstep/graph/compiled_internal.h"
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/test_builder_internal.h"
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
 namespace lockstep::graph {
@@ -271,6 +275,54 @@ std::vector<Case> cases() {
                      g.binary("y", "Maximum", "m", "least");
                    }});
   }
+  all.push_back({"windows of shifted images", {4, 6, 3}, [](Network& g) {
+                   g.integers("shifts", {-1, 9});
+                   g.integers("axes", {1, -2});
+                   g("r", "Roll", {"x", "shifts", "axes"},
+                     {{"T", DType::kFloat32}, {"Tshift", DType::kInt32}, {"Taxis", DType::kInt32}});
+                   const ops::Attrs blocks{{"T", DType::kFloat32}, {"block_size", std::int64_t{2}}};
+                   g("s", "SpaceToDepth", {"r"}, blocks);
+                   g.unary("e", "Neg", "s");
+                   g("d", "DepthToSpace", {"e"}, blocks);
+                   g.integers("times", {1, 1, 2, 3});
+                   g("t", "Tile", {"d", "times"}, {{"T", DType::kFloat32}, {"Tmultiples", DType::kInt32}});
+                   g.reduce("m", "Max", "t", {1}, true);
+                   g("shape", "Shape", {"t"}, {{"T", DType::kFloat32}, {"out_type", DType::kInt32}});
+                   g("b", "BroadcastTo", {"m", "shape"}, {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}});
+                   g.conv("c", "b", {2, 2, 9, 5}, 1, "SAME");
+                   g.reduce("n", "Sum", "t", {-1}, true);
+                   g.binary("y", "Mul", "c", "n");
+                 }});
+  for (const bool wide : {false, true}) {
+    all.push_back({"dilated by copies",
+                   {9, 7, 3},
+                   [=](Network& g) {
+                     g.integers("block", wide ? std::vector<std::int32_t>{2, 4} : std::vector<std::int32_t>{3, 1});
+                     g.constant("border",
+                                Tensor::from_vector<std::int32_t>(wide ? std::vector<std::int32_t>{5, 2, 0, 9}
+                                                                       : std::vector<std::int32_t>{0, 3, 1, 1},
+                                                                  {2, 2}));
+                     g.constant("crops", Tensor::from_vector<std::int32_t>(wide ? std::vector<std::int32_t>{3, 0, 1, 2}
+                                                                                : std::vector<std::int32_t>{0, 2, 1, 0},
+                                                                           {2, 2}));
+                     const ops::Attrs types{{"T", DType::kFloat32}, {"Tblock_shape", DType::kInt32}};
+                     g("s", "SpaceToBatchND", {"x", "block", "border"}, types);
+                     g.conv("c", "s", {2, 2, 3, 5}, 1, "VALID");
+                     g("y", "BatchToSpaceND", {"c", "block", "crops"}, types);
+                   },
+                   false});
+  }
+  // Constants along other axes than the last are repeated, so that loops are long.
+  for (const Shape& angles : {Shape{5, 1, 8}, Shape{1, 4, 8}, Shape{5, 4, 1}, Shape{5, 1, 1}, Shape{4, 1}, Shape{8}}) {
+    all.push_back({"angles " + angles.to_string(), {5, 4, 8}, [=](Network& g) {
+                     g.constant("cos", numbers(angles, 21));
+                     g.constant("sin", numbers({5, 1, 8}, 22));
+                     g.binary("a", "Mul", "x", "cos");
+                     g.unary("t", "Tanh", "x");
+                     g.binary("b", "Mul", "t", "sin");
+                     g.binary("y", "AddV2", "a", "b");
+                   }});
+  }
   // What another row of the batch changes.
   all.push_back({"mean over the batch",
                  {4},
@@ -352,6 +404,29 @@ TEST(CompiledPlan, GivesWhatThePlainOperationsGive) {
       }
     }
   }
+  ops::set_parallel_threads(0);
+}
+
+// They would spin beside our own. OpenMP keeps those of each thread that started some.
+TEST(CompiledPlan, StartsNoThreadsOfOpenMP) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  Prepared prepared({"angles of a whole batch", {60000}, [](Network& g) {
+                       g.unary("a", "Atan", "x");
+                       g.reduce("m", "Mean", "a", {0}, true);
+                       g.binary("y", "Sub", "a", "m");
+                     }});
+  const Tensor x = numbers({8, 60000}, 3);
+  ops::set_parallel_threads(2);
+  ASSERT_TRUE(prepared.as_program(x));  // starts our own threads
+  std::thread([&] {
+    const ops::GradientsOff off;
+    const auto before = threads();
+    EXPECT_TRUE(prepared.as_program(x));
+    EXPECT_LE(threads(), before);
+  }).join();
   ops::set_parallel_threads(0);
 }
 

@@ -533,7 +533,8 @@ const Lowered& Lowering::before_repeating(const Lowered& known) const {
 
 LoweringRule find_lowering_rule(std::string_view op) {
   if (const LoweringRule rule = find_matrix_rule(op)) return rule;
-  const LoweringRule rule = find_array_rule(op);
+  if (const LoweringRule rule = find_array_rule(op)) return rule;
+  const LoweringRule rule = find_move_rule(op);
   return rule ? rule : find_row_rule(op);
 }
 

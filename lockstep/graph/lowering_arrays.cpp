@@ -130,9 +130,6 @@ LoweredTensors reduce(Lowering& lowering, const Step& step, Inputs inputs, Input
   return {lowering.elementwise(like[0], StepFunction::kMul, operands)};
 }
 
-// Copies move elements of this size as they are.
-bool is_word(DType dtype) { return dtype_size(dtype) == sizeof(float); }
-
 // The same elements in the same order.
 Lowered reshaped(Lowering& lowering, const Lowered& x, const Lowered& like) {
   lowering.require(like.dtype == x.dtype);
@@ -143,13 +140,6 @@ Lowered reshaped(Lowering& lowering, const Lowered& x, const Lowered& like) {
 }
 LoweredTensors reshape(Lowering& lowering, const Step&, Inputs inputs, Inputs like) {
   return {reshaped(lowering, inputs[0], like[0])};
-}
-
-Dims strides_of(const Dims& dims) {
-  Dims strides(dims.size());
-  std::int64_t stride = 1;
-  for (std::size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
-  return strides;
 }
 
 LoweredTensors transpose(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
@@ -365,21 +355,6 @@ LoweredTensors reverse(Lowering& lowering, const Step& step, Inputs inputs, Inpu
   return {out};
 }
 
-// Tile and BroadcastTo.
-LoweredTensors repeat(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
-  const Lowered& x = inputs[0];
-  if (step.node->op == "Tile") {
-    if (lowering.by_rows()) lowering.require_by_rows(!x.is_constant() && lowering.integers(inputs[1]).at(0) == 1);
-  } else {
-    lowering.require_by_rows(lowering.keeps_rows(x, like[0]));
-  }
-  const Lowered out = lowering.custom(step, inputs, like[0], true);
-  bool repeats = !x.is_constant();  // single elements only
-  for (std::size_t i = 0; i < x.dims.size(); ++i) repeats &= x.dims[i] == 1 || x.dims[i] == out.dims[i];
-  if (repeats) lowering.note_repeated(out, x);
-  return {out};
-}
-
 // Elements of `x` at regular offsets, which `move` describes.
 Lowered part_of(Lowering& lowering, const Step& step, Inputs inputs, const Lowered& like, inference::Move move) {
   if (inputs[0].is_constant() || !is_word(like.dtype)) return lowering.custom(step, inputs, like, true);
@@ -536,17 +511,48 @@ LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Input
 
 }  // namespace
 
+bool is_word(DType dtype) { return dtype_size(dtype) == sizeof(float); }
+
+Dims strides_of(const Dims& dims) {
+  Dims strides(dims.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
+  return strides;
+}
+
 LoweringRule find_array_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = [] {
     std::unordered_map<std::string_view, LoweringRule> rules = {
-        {"AddN", add_n},         {"Cast", cast},          {"Bitcast", bitcast},      {"Mean", reduce},
-        {"Sum", reduce},         {"Max", reduce},         {"Min", reduce},           {"Prod", reduce},
-        {"All", reduce},         {"Any", reduce},         {"EuclideanNorm", reduce}, {"Reshape", reshape},
-        {"ExpandDims", reshape}, {"Squeeze", reshape},    {"Transpose", transpose},  {"Pad", pad},
-        {"PadV2", pad},          {"ConcatV2", concat},    {"Concat", concat},        {"Split", split},
-        {"Pack", pack},          {"SelectV2", select},    {"SplitV", split_v},       {"ReverseV2", reverse},
-        {"Tile", repeat},        {"BroadcastTo", repeat}, {"Unpack", split},         {"StridedSlice", strided_slice},
-        {"Slice", slice},        {"GatherV2", gather},    {"Gather", gather},        {"ResourceGather", gather},
+        {"AddN", add_n},
+        {"Cast", cast},
+        {"Bitcast", bitcast},
+        {"Mean", reduce},
+        {"Sum", reduce},
+        {"Max", reduce},
+        {"Min", reduce},
+        {"Prod", reduce},
+        {"All", reduce},
+        {"Any", reduce},
+        {"EuclideanNorm", reduce},
+        {"Reshape", reshape},
+        {"ExpandDims", reshape},
+        {"Squeeze", reshape},
+        {"Transpose", transpose},
+        {"Pad", pad},
+        {"PadV2", pad},
+        {"ConcatV2", concat},
+        {"Concat", concat},
+        {"Split", split},
+        {"Pack", pack},
+        {"SelectV2", select},
+        {"SplitV", split_v},
+        {"ReverseV2", reverse},
+        {"Unpack", split},
+        {"StridedSlice", strided_slice},
+        {"Slice", slice},
+        {"GatherV2", gather},
+        {"Gather", gather},
+        {"ResourceGather", gather},
     };
     for (const char* name :
          {"Less",        "LessEqual",  "Greater",    "GreaterEqual", "Equal", "NotEqual",    "LogicalAnd",
@@ -559,8 +565,8 @@ LoweringRule find_array_rule(std::string_view op) {
           "Atanh",       "Lgamma",     "Digamma",    "Erfinv",       "Ndtri", "Bucketize",   "Select",
           "Real",        "Imag",       "Conj",       "ComplexAbs",   "Angle", "Complex"})
       rules.emplace(name, elementwise);
-    for (const char* name : {"Conv2DBackpropInput", "ResizeNearestNeighbor", "ResizeBilinear", "DepthToSpace",
-                             "SpaceToDepth", "MirrorPad", "LRN", "Conv3D", "MaxPool3D", "AvgPool3D", "LogSoftmax"})
+    for (const char* name : {"Conv2DBackpropInput", "ResizeNearestNeighbor", "ResizeBilinear", "MirrorPad", "LRN",
+                             "Conv3D", "MaxPool3D", "AvgPool3D", "LogSoftmax"})
       rules.emplace(name, rowwise);
     return rules;
   }();

@@ -198,6 +198,12 @@ LoweringRule find_lowering_rule(std::string_view op);
 LoweringRule find_matrix_rule(std::string_view op);  // convolutions, products, pools
 LoweringRule find_array_rule(std::string_view op);   // elementwise operations, reductions, shapes
 LoweringRule find_row_rule(std::string_view op);     // axes, segments, matrices by the kernels of the table
+LoweringRule find_move_rule(std::string_view op);    // the same elements in other places
+
+// Copies move elements of this size as they are.
+bool is_word(DType dtype);
+// Of a tensor whose elements lie one after the other, in elements.
+inference::Dims strides_of(const inference::Dims& dims);
 
 // Operations whose result is their first input.
 bool passes_on(std::string_view op);

@@ -1,6 +1,7 @@
 // tf.io.serialize_tensor and its reverse.
 #pragma once
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/tensor.h"
 

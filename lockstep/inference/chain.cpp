@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 512;  // floats
 constexpr std::size_t kMostOperands = 32, kMostBuffers = 24;
+constexpr std::int64_t kMostRepeated = 65536;  // floats of a constant
 
 }  // namespace
 
@@ -239,31 +240,75 @@ void Chain::collapse_axes() {
   }
 }
 
-// Constants for each element of a short last axis are repeated, so that loops are long.
+// Loops over short last axes are made longer: constants that keep the last two axes apart are repeated, so that these
+// become one, as often as that helps.
 void Chain::lengthen_rows() {
-  if (axes_.size() < 2) return;
+  while (axes_.size() > 1 && axes_.back() < kBlock / 2 && join_last_axes()) {
+  }
+}
+
+bool Chain::join_last_axes() {
   const std::size_t last = axes_.size() - 1;
   const std::int64_t row = axes_[last];
-  std::int64_t times = std::min(axes_[last - 1], kBlock / row);
-  while (times > 1 && axes_[last - 1] % times != 0) --times;
-  if (times < 2) return;
+  const auto continues = [&](const Layout& layout) { return layout.strides[last - 1] == layout.strides[last] * row; };
+  std::int64_t times = axes_[last - 1];
+  bool all = true;
+  for (std::size_t o = 0; o < operands_.size(); ++o) {
+    if (continues(layouts_[o])) continue;
+    if (!operands_[o].constant) return false;
+    all = false;
+  }
+  if (!all) {
+    times = std::min(times, std::max<std::int64_t>(1, kBlock / row));
+    while (times > 1 && axes_[last - 1] % times != 0) --times;
+    if (times < 2) return false;
+  }
+  std::vector<Dims> sources(operands_.size());  // of constants that are repeated: places of a row, by outer index
   for (std::size_t o = 0; o < operands_.size(); ++o) {
     const Dims& strides = layouts_[o].strides;
-    const bool repeats = operands_[o].constant && strides[last - 1] == 0 && product_of(operands_[o].dims) == row;
-    if (!repeats && strides[last - 1] != strides[last] * row) return;
+    if (continues(layouts_[o])) continue;
+    // A part of the axis has to have the same numbers as the others.
+    if (times < axes_[last - 1] && strides[last - 1] != 0) return false;
+    sources[o] = {0};
+    for (std::size_t axis = last - 1; axis-- > 0;) {
+      if (strides[axis] == 0) continue;
+      Dims further;
+      for (std::int64_t i = 0; i < axes_[axis]; ++i) {
+        for (const std::int64_t at : sources[o]) further.push_back(at + i * strides[axis]);
+      }
+      if (static_cast<std::int64_t>(further.size()) * times * row > kMostRepeated) return false;
+      sources[o] = std::move(further);
+    }
   }
   for (std::size_t o = 0; o < operands_.size(); ++o) {
     Dims& strides = layouts_[o].strides;
-    if (strides[last] == 0 || strides[last - 1] != 0) {
+    if (sources[o].empty()) {
       strides[last - 1] *= times;
       continue;
     }
     std::vector<float> repeated;
-    const float* const numbers = operands_[o].constant.data;
-    for (std::int64_t i = 0; i < times; ++i) repeated.insert(repeated.end(), numbers, numbers + row);
+    for (const std::int64_t at : sources[o]) {
+      for (std::int64_t i = 0; i < times; ++i) {
+        const float* const from = operands_[o].constant.data + at + i * strides[last - 1];
+        for (std::int64_t k = 0; k < row; ++k) repeated.push_back(from[k * strides[last]]);
+      }
+    }
     operands_[o].constant = Constant::of(std::move(repeated));
+    std::int64_t stride = times * row;
+    for (std::size_t axis = last - 1; axis-- > 0;) {
+      if (strides[axis] == 0) continue;
+      strides[axis] = stride;
+      stride *= axes_[axis];
+    }
+    strides[last - 1] = 0, strides[last] = 1;
   }
   axes_[last - 1] /= times, axes_[last] *= times;
+  if (axes_[last - 1] == 1) {
+    axes_.erase(axes_.end() - 2);
+    for (Layout& layout : layouts_) layout.strides.erase(layout.strides.end() - 2);
+    return true;
+  }
+  return false;
 }
 
 void Chain::assign_buffers() {

@@ -85,6 +85,7 @@ class Chain {
   void drop_unread();
   void collapse_axes();
   void lengthen_rows();
+  bool join_last_axes();  // whether the last two axes have become one
   void assign_buffers();
   void run_row(const float* const* operands, std::int64_t count, float* to) const;
 

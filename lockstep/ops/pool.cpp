@@ -272,6 +272,27 @@ at::Tensor general_max(const at::Tensor& x, const Window& w) {
   return dense(with_adjoint(wrap(x), wrap(y.detach()), adjoint));
 }
 
+// Some axes of a window over volumes.
+Window axes_of(const Window& window, std::size_t first, std::size_t count) {
+  const auto of = [&](const Ints& all) {
+    return Ints(all.begin() + static_cast<std::ptrdiff_t>(first),
+                all.begin() + static_cast<std::ptrdiff_t>(first + count));
+  };
+  Window axes;
+  axes.size = of(window.size), axes.strides = of(window.strides), axes.before = of(window.before);
+  axes.after = of(window.after), axes.input = of(window.input), axes.output = of(window.output);
+  return axes;
+}
+
+// Along the depth, of images [depth, positions of the images' results].
+Window along_depth(const Window& window) {
+  Window depth = axes_of(window, 0, 1);
+  const std::int64_t positions = window.output[1] * window.output[2];
+  depth.size.push_back(1), depth.strides.push_back(1), depth.before.push_back(0), depth.after.push_back(0);
+  depth.input.push_back(positions), depth.output.push_back(positions);
+  return depth;
+}
+
 // The maxima of float32 volumes [n, depth, height, width, channels]: within each image of the depth, then along the
 // depth.
 class VolumeMax : public Composite {
@@ -283,7 +304,7 @@ class VolumeMax : public Composite {
   Values backward(const Recorded& recorded, const Values& dys) const override {
     const at::Tensor x = recorded.inputs[0].contiguous(), dy = dys[0].contiguous();
     const at::Tensor& y = recorded.outputs[0];
-    const WindowGeometry g = geometry(of_axes(1, 2), x.size(4));
+    const WindowGeometry g = geometry(axes_of(window_, 1, 2), x.size(4));
     const std::int64_t size = g.height * g.width * g.channels, out_size = g.out_h * g.out_w * g.channels;
     const std::int64_t depth = window_.input[0], out_depth = window_.output[0];
     at::Tensor dx = at::empty(x.sizes(), x.options());
@@ -312,26 +333,13 @@ class VolumeMax : public Composite {
   }
 
  private:
-  Window of_axes(std::size_t first, std::size_t count) const {
-    const auto of = [&](const Ints& all) {
-      return Ints(all.begin() + static_cast<std::ptrdiff_t>(first),
-                  all.begin() + static_cast<std::ptrdiff_t>(first + count));
-    };
-    Window axes;
-    axes.size = of(window_.size), axes.strides = of(window_.strides), axes.before = of(window_.before);
-    axes.after = of(window_.after), axes.input = of(window_.input), axes.output = of(window_.output);
-    return axes;
-  }
   at::Tensor maxima(const at::Tensor& x) const {
     const Window& w = window_;
     const std::int64_t n = x.size(0), channels = x.size(4), positions = w.output[1] * w.output[2];
     const at::Tensor images =
-        run_forward(x.view({-1, x.size(2), x.size(3), channels}), geometry(of_axes(1, 2), channels), nullptr);
-    Window depth = of_axes(0, 1);
-    depth.size.push_back(1), depth.strides.push_back(1), depth.before.push_back(0), depth.after.push_back(0);
-    depth.input.push_back(positions), depth.output.push_back(positions);
+        run_forward(x.view({-1, x.size(2), x.size(3), channels}), geometry(axes_of(window_, 1, 2), channels), nullptr);
     const at::Tensor y =
-        run_forward(images.view({n, x.size(1), positions, channels}), geometry(depth, channels), nullptr);
+        run_forward(images.view({n, x.size(1), positions, channels}), geometry(along_depth(w), channels), nullptr);
     return y.view({n, w.output[0], w.output[1], w.output[2], channels});
   }
 
@@ -458,6 +466,18 @@ class AveragePool : public Composite {
   at::Tensor counts_;  // [out_h, out_w]
 };
 
+// Volumes: within each image of the depth, then along the depth. The cells of a window are those of its axes,
+// multiplied.
+at::Tensor volume_average(const at::Tensor& x, const Window& w) {
+  const std::int64_t n = x.size(0), depth = x.size(1), channels = x.size(4);
+  const auto average = [&](const Window& window, const at::Tensor& images) {
+    return run(std::make_shared<AveragePool>(window, channels), {images})[0];
+  };
+  const at::Tensor images = average(axes_of(w, 1, 2), x.reshape({n * depth, x.size(2), x.size(3), channels}));
+  const at::Tensor y = average(along_depth(w), images.reshape({n, depth, -1, channels}));
+  return y.reshape({n, w.output[0], w.output[1], w.output[2], channels});
+}
+
 Tensors avg_pool(const Call& call) {
   const Shape out = pool_shape(call)[0];
   const at::Tensor& x = in(call, 0);
@@ -466,6 +486,7 @@ Tensors avg_pool(const Call& call) {
   if (*out.num_elements() == 0) return one(at::zeros(out.dims(), x.options()));
   if (w.spatial == 2 && is_large_float(x) && !w.channels_first)
     return one(run(std::make_shared<AveragePool>(w, x.size(3)), {x})[0]);
+  if (w.spatial == 3 && is_large_float(x) && !w.channels_first && !starts_late(w)) return one(volume_average(x, w));
   if (!starts_late(w)) return one(general_average(x, w));
   const at::Tensor first = general_average(x, at_first_cells(w));
   return one(general_average(x.detach(), w) + (first - first.detach()));

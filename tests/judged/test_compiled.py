@@ -132,6 +132,28 @@ def graphs(rng):
     return keras.Model(inputs, L.Dense(3)(ops.concatenate([largest, ops.prod(ops.cumsum(x, axis=1)[:, -3:], axis=1), ops.sum(classes, axis=1)], axis=-1)))
 
 
+def windows(rng):
+    """Attention with rotated positions, within windows of images that are shifted, as in Swin; positions that are repeated for all rows."""
+    O, window, count, heads, width = keras.ops, int(rng.integers(2, 4)), int(rng.integers(2, 4)), 2, int(rng.choice([8, 16]))
+    size = window * count
+    inputs = keras.Input((size, size, 4))
+    x = activation(rng, L.Dense(width)(inputs))
+    for shift in (0, int(rng.integers(1, window))):
+        y = O.roll(L.LayerNormalization()(x), (-shift, -shift), (1, 2)) if shift else L.RMSNormalization()(x)
+        y = O.transpose(O.reshape(y, (-1, count, window, count, window, width)), (0, 1, 3, 2, 4, 5))
+        y = O.reshape(y, (-1, window * window, heads, width // heads))
+        angles = rng.normal(size=(1, window * window, 1, width // heads)).astype("f")
+        low, high = O.split(y, 2, axis=-1)
+        q = y * np.cos(angles) + O.concatenate([-high, low], axis=-1) * np.sin(angles)
+        weights = O.softmax(O.einsum("bqhd,bkhd->bhqk", q, q) / 3, axis=-1)
+        y = O.reshape(O.einsum("bhqk,bkhd->bqhd", weights, y), (-1, count, count, window, window, width))
+        y = O.reshape(O.transpose(y, (0, 1, 3, 2, 4, 5)), (-1, size, size, width))
+        x = x + (O.roll(y, (shift, shift), (1, 2)) if shift else y)
+    mean = O.mean(x, axis=(1, 2), keepdims=True)
+    x = O.concatenate([x, O.tile(mean, (1, size, size, 1))], axis=-1)
+    return keras.Model(inputs, L.Dense(3)(L.Flatten()(x)))
+
+
 def freeze(model, path):
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
     spec = tf.TensorSpec((None, *model.input_shape[1:]), model.input.dtype, name="x")
@@ -140,11 +162,11 @@ def freeze(model, path):
     return frozen.outputs[0].name
 
 
-@pytest.mark.parametrize("number", range(60 if tool.CONFORMANCE else 5))
+@pytest.mark.parametrize("number", range(60 if tool.CONFORMANCE else 6))
 def test_network(number, tmp_path):
     rng = tool.generator("compiled", number)
     keras.utils.set_random_seed(int(rng.integers(1 << 30)))
-    kind = (tokens, images, images, recurrent, columns, graphs)[number % 6]
+    kind = (tokens, images, windows, recurrent, columns, graphs, images)[number % 7]
     model = kind(rng)
     model.export(str(tmp_path / "m"), verbose=False)
     output = freeze(model, tmp_path / "frozen.pb")
@@ -165,7 +187,7 @@ def test_network(number, tmp_path):
     for artifact in ("m", "m.keras")[:1 if kind is recurrent else 2]:
         done = tool.run("predict", tmp_path / artifact, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz",
                         env={"LOCKSTEP_LOG_LEVEL": "debug"})
-        assert kind is not graphs or "for whole batches" not in done.err, done.err
+        assert kind not in (graphs, windows) or "for whole batches" not in done.err, done.err
         assert "runs as a program" in done.err and "runs operation by operation" not in done.err and "layer by layer" not in done.err, done.err
 
 
