@@ -66,6 +66,17 @@ TEST(Hdf5, ReadsWhatItWrites) {
   EXPECT_EQ(file.find("nothing/there"), nullptr);
 }
 
+// By which weights are told from models: a layer may have the name of the attribute.
+TEST(Hdf5, AttributesOfTheRootAreNotFoundByTheirText) {
+  for (const bool given : {false, true}) {
+    Hdf5Writer writer;
+    writer.add_dataset("layers/model_config_dense/vars/0", floats({2}));
+    writer.set_attribute("layers", "model_config", "{}");
+    if (given) writer.set_attribute("", "model_config", "{}");
+    EXPECT_EQ(Hdf5File::has_root_attribute(written(writer), "model_config", "test.h5"), given);
+  }
+}
+
 TEST(Hdf5, SameContentGivesSameBytes) { EXPECT_EQ(small_file(), small_file()); }
 
 TEST(Hdf5, EveryDtypeComesBack) {
