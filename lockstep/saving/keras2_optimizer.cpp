@@ -152,7 +152,8 @@ std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::v
     } else {  // "Adam/m/dense/kernel"; without the optimizer where that is one that scales losses
       const std::string_view first = name.substr(0, name.find('/'));
       const auto is_first = [&](const OptimizerSlots& slots) { return slots.kind->keras2 == first; };
-      places[std::ranges::any_of(kinds, is_first) ? first : second_part(name)].push_back(i);
+      const bool of_sgd = optimizer.class_name() == "SGD" && first == "m";  // also without momentum, as zeros
+      places[of_sgd || std::ranges::any_of(kinds, is_first) ? first : second_part(name)].push_back(i);
     }
   }
   for (const OptimizerSlots& slots : kinds) {
@@ -257,7 +258,11 @@ Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config,
   const optimizers::LegacyRules* const legacy = optimizer.legacy_rules();
   const bool plain = is_null(config, "weight_decay") && config.value("use_ema", Json(false)) == Json(false);
   const bool stateless = class_name == "SGD" && train::slots_of(optimizer).empty();
-  const bool same = contains(kSameRule, class_name) && (!embeddings || class_name == "Adam" || stateless) && !scaled;
+  const Json rate = config.value("learning_rate", Json());
+  // The first Adagrad does not load a schedule.
+  const bool scheduled = class_name == "Adagrad" && rate.is_object() && !is_decay_of_each_step(rate);
+  const bool same =
+      contains(kSameRule, class_name) && (!embeddings || class_name == "Adam" || stateless) && !scaled && !scheduled;
   const bool first = legacy || (plain && same);
   const Form form = first ? Form::kFirst : Form::kLater;
   Json arguments = Json::object();
@@ -268,7 +273,6 @@ Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config,
     if (first && (later || (clipping && value.is_null()))) continue;
     arguments[key] = value;
   }
-  const Json rate = config.value("learning_rate", Json());
   const bool decayed = is_decayed_schedule(rate);
   if (decayed && !first) throw_unimplemented(fmt::format("{} with a schedule and decay is not written", class_name));
   if (!first) {
