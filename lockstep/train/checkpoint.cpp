@@ -149,6 +149,7 @@ struct Checkpoint::State {
     options.aggregation = distribute::VariableAggregation::kOnlyFirstReplica;
     const distribute::ScopedOwnInitialValues alone;  // the chief may be the only one who saves
     node->save_counter = distribute::Variable::create(Tensor::scalar<std::int64_t>(0), options);
+    keras::BuildAccess::notify(*node);  // an earlier read() may have its value
   }
 };
 

@@ -176,7 +176,7 @@ void Restoration::follow(int number, const Children& children, bool alias) {
                            found_at_[at(child)] == std::pair(number, std::string_view(name));
         if (again || bound_[at(child)]->identity() == identity) {
           if (again) saved_of_.erase(bound_[at(child)]->identity());
-          bound_[at(child)] = live->ptr();  // a list or dict may have become longer
+          if (child != 0) bound_[at(child)] = live->ptr();  // a list or dict may have become longer
           saved_of_.emplace(identity, child);
         } else if (!alias && inconsistent_.insert(paths_[at(child)] + name).second) {
           log_warning(
@@ -389,6 +389,7 @@ void Restoration::queue(const std::string& key, const distribute::VariablePtr& v
 void Restoration::commit() {
   set_states();
   for (Pending& each : pending_) {
+    if (!order_.restores(each.variable)) continue;
     if (each.range) {
       each.range->take(each.value.to_data().bytes);
     } else {

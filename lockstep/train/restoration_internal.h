@@ -14,6 +14,7 @@
 #include "lockstep/keras/build_observers_internal.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/training_state.h"
+#include "lockstep/train/restore_order_internal.h"
 #include "lockstep/train/restore_report.h"
 #include "lockstep/train/tracked_node_internal.h"
 
@@ -99,6 +100,7 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
   bool can_change(const formats::TensorInfo& info, distribute::VariableImpl& variable) const;
   Tensor changed(const formats::TensorInfo& info, Tensor value, const distribute::VariableImpl& variable);
 
+  RestoreOrder order_;
   NodePtr root_;
   Options options_;
   formats::BundleReader reader_;

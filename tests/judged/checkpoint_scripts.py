@@ -186,6 +186,44 @@ def pair(rng, number):
     return saving, [*variables, *modules, checkpoint, restore, *checks, *later, *checks]
 
 
+def deferred(rng, number):
+    """A script that saves twice while modules get their parts, and one that restores while they get them in another order."""
+    variables = [variable(rng, i) for i in range(rng.randint(2, 7))]
+    modules = [f"m{i}" for i in range(rng.randint(2, 6))]
+
+    def pick():
+        return rng.choice([v["as"] for v in variables] + modules)
+
+    def part():
+        return rng.choice([pick, pick, pick, lambda: [pick() for _ in range(rng.randint(0, 3))],
+                           lambda: {name: pick() for name in sorted(rng.sample(NAMES, 2))}, lambda: [[pick()], {"k": [pick()]}]])()
+
+    parts = [{"do": "attach", "to": m, "members": {name: part()}} for m in modules for name in rng.sample(NAMES, rng.randint(1, 3))]
+    made = [*variables, *[{"do": "module", "as": m, "members": {}} for m in modules]]
+    checkpoint = {"do": "checkpoint", "as": "c", "members": {name: rng.choice(modules) for name in ("model", "z")}}
+    if rng.random() < 0.3:
+        checkpoint["root"] = modules[0]
+    others = [v | {"do": "assign", "to": v["as"], "value": ["q" if v["dtype"] == "string" else 1] * len(v["value"])} for v in variables]
+    rng.shuffle(parts)
+    half, first, second = rng.randint(0, len(parts)), f"FOLDER/{number}/a", f"FOLDER/{number}/b"
+    saving = [*made, *parts[:half], checkpoint, {"do": "save", "checkpoint": "c", "path": first}, *others, *parts[half:],
+              {"do": "write", "checkpoint": "c", "path": second}, {"do": "list", "path": second}]
+    steps = json.loads(json.dumps(parts[rng.choice([0, 0, 1]):]))
+    rng.shuffle(steps)
+    # A checkpoint with a root gives its counter, in TensorFlow, the value of the first of two files.
+    for i, path in enumerate(rng.sample([first + "-1", second], 1 if "root" in checkpoint else rng.randint(1, 2))):
+        steps.insert(rng.randint(0, len(steps)), {"do": "restore", "checkpoint": "c", "path": path, "as": f"s{i}", "read": rng.random() < 0.4})
+    restoring = [v | {"value": ["" if v["dtype"] == "string" else 0] * len(v["value"])} for v in variables] + made[len(variables):] + [checkpoint]
+    known = []
+    for step in [*steps, {"do": "save", "checkpoint": "c", "path": first + "x"}]:
+        restoring.append(step)
+        known += [step["as"]] if step["do"] == "restore" else []
+        if rng.random() < 0.4 or step["do"] == "save":
+            restoring += [{"do": "assert", "status": s, "how": how} for s in known for how in ASSERTIONS]
+            restoring += [{"do": "value", "of": v["as"]} for v in variables]
+    return saving, restoring
+
+
 def by_names(rng, number):
     """The same with files by name: either side, or both, is a Saver."""
     saving, restoring = pair(rng, number)

@@ -488,7 +488,7 @@ def compare(script, theirs, ours):
                 return  # TensorFlow has restored a part, we nothing
 
 
-@pytest.mark.parametrize("kind", ["pair", "by_names", "with_tables"])
+@pytest.mark.parametrize("kind", ["pair", "deferred", "by_names", "with_tables"])
 def test_random_objects(kind, tmp_path):
     pairs = scripts.scripts(6, 50, getattr(scripts, kind))
     for side in ("theirs", "ours"):
