@@ -28,6 +28,16 @@ std::uint64_t size_of(const formats::TensorInfo& info) {
   return static_cast<std::uint64_t>(info.shape.num_elements().value_or(0)) * dtype_size(info.dtype);
 }
 
+Json signatures_json(const std::vector<formats::SignatureInfo>& signatures) {
+  Json out = Json::object();
+  for (const auto& signature : signatures) {
+    out[signature.name] = {{"inputs", signature_json(signature.inputs)},
+                           {"outputs", signature_json(signature.outputs)},
+                           {"method", signature.method}};
+  }
+  return out;
+}
+
 const formats::GraphRequirements* requirements_of(const Artifact& artifact) {
   if (artifact.saved_model) return &artifact.saved_model->requirements;
   return artifact.graph ? &artifact.graph->requirements : nullptr;
@@ -55,13 +65,11 @@ Json as_json(const Artifact& artifact) {
     out["tensors"].push_back(tensor_json(info.name, info.dtype, info.shape));
   if (artifact.saved_model) {
     out["tags"] = artifact.saved_model->tags;
-    if (!artifact.saved_model->other_tags.empty()) out["other_tags"] = artifact.saved_model->other_tags;
-    out["signatures"] = Json::object();
-    for (const auto& signature : artifact.saved_model->signatures) {
-      out["signatures"][signature.name] = {{"inputs", signature_json(signature.inputs)},
-                                           {"outputs", signature_json(signature.outputs)},
-                                           {"method", signature.method}};
+    for (const auto& other : artifact.saved_model->others) {
+      out["other_tags"].push_back(other.tags);
+      out["other_signatures"].push_back(signatures_json(other.signatures));
     }
+    out["signatures"] = signatures_json(artifact.saved_model->signatures);
     if (!artifact.saved_model->init_ops.empty()) out["init_op"] = artifact.saved_model->init_ops.front();
     out["functions"] = Json::object();
     for (const auto& function : artifact.saved_model->functions) out["functions"][function.name] = function.traces;
@@ -85,10 +93,8 @@ Json as_json(const Artifact& artifact) {
   return out;
 }
 
-void print_signatures(const formats::SavedModelInfo& model) {
-  print_line("tags       {}", fmt::join(model.tags, ", "));
-  for (const auto& tags : model.other_tags) print_line("tags       {} (another graph)", fmt::join(tags, ", "));
-  for (const auto& signature : model.signatures) {
+void print_signatures(const std::vector<formats::SignatureInfo>& signatures) {
+  for (const auto& signature : signatures) {
     print_line("signature  {}{}", signature.name, signature.method.empty() ? "" : "  " + signature.method);
     const auto print = [](const char* way, const std::vector<formats::SignatureTensor>& tensors) {
       for (const auto& t : tensors)
@@ -97,9 +103,18 @@ void print_signatures(const formats::SavedModelInfo& model) {
     print("in", signature.inputs);
     print("out", signature.outputs);
   }
+}
+
+void print_graphs(const formats::SavedModelInfo& model) {
+  print_line("tags       {}", fmt::join(model.tags, ", "));
+  print_signatures(model.signatures);
   for (const std::string& name : model.init_ops) print_line("init op    {}", name);
   for (const auto& function : model.functions) {
     for (const std::string& arguments : function.traces) print_line("function   {}({})", function.name, arguments);
+  }
+  for (const auto& other : model.others) {
+    print_line("tags       {} (another graph)", fmt::join(other.tags, ", "));
+    print_signatures(other.signatures);
   }
 }
 
@@ -110,7 +125,7 @@ void print_table(const Artifact& artifact) {
       config.is_object() && config.contains("class_name") && config["class_name"].is_string()) {
     print_line("model      {}{}", config["class_name"].get<std::string>(), is_compiled(artifact) ? ", compiled" : "");
   }
-  if (artifact.saved_model) print_signatures(*artifact.saved_model);
+  if (artifact.saved_model) print_graphs(*artifact.saved_model);
   if (artifact.graph) {
     for (const auto& t : artifact.graph->placeholders)
       print_line("input      {}  {} {}", t.name, dtype_name(t.dtype), t.shape.to_string());

@@ -178,6 +178,16 @@ std::string writer_of(const tensorflow::MetaGraphDef::MetaInfoDef& info) {
   return build.starts_with("lockstep ") ? build : fmt::format("TensorFlow {}", info.tensorflow_version());
 }
 
+std::vector<SignatureInfo> signatures_of(const tensorflow::MetaGraphDef& graph) {
+  std::vector<SignatureInfo> all;
+  for (const auto& [name, signature] : graph.signature_def()) {
+    if (name.starts_with("__saved_model")) continue;  // TensorFlow's own, for initialisers
+    all.push_back({name, signature.method_name(), tensors_of(signature.inputs()), tensors_of(signature.outputs())});
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return all;
+}
+
 // The one for serving, or the first.
 int serving_graph(const tensorflow::SavedModel& model) {
   for (int i = 0; i < model.meta_graphs_size(); ++i) {
@@ -241,18 +251,12 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
   for (int i = 0; i < model.meta_graphs_size(); ++i) {
     if (i == described) continue;
     const auto& tags = model.meta_graphs(i).meta_info_def().tags();
-    info.other_tags.emplace_back(tags.begin(), tags.end());
+    info.others.push_back({{tags.begin(), tags.end()}, signatures_of(model.meta_graphs(i))});
   }
   info.tensorflow_version = graph.meta_info_def().tensorflow_version();
   info.writer = writer_of(graph.meta_info_def());
   info.has_objects = graph.has_object_graph_def();
-  for (const auto& [name, signature] : graph.signature_def()) {
-    if (name.starts_with("__saved_model")) continue;  // TensorFlow's own, for initialisers
-    info.signatures.push_back(
-        {name, signature.method_name(), tensors_of(signature.inputs()), tensors_of(signature.outputs())});
-  }
-  std::sort(info.signatures.begin(), info.signatures.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  info.signatures = signatures_of(graph);
   info.functions = functions_of(graph.object_graph_def());
   for (const auto& asset : graph.asset_file_def()) info.assets.push_back(asset.filename());
   info.init_ops = init_ops_of(graph);

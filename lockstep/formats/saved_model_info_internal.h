@@ -45,21 +45,27 @@ struct GraphRequirements {
   OldestTensorFlow oldest;                  // that knows these operations
 };
 
+// One of several MetaGraphs.
+struct OtherGraph {
+  std::vector<std::string> tags;
+  std::vector<SignatureInfo> signatures;
+};
+
 // Of the MetaGraph for serving where there are several.
 struct SavedModelInfo {
   std::vector<std::string> tags;
-  std::vector<std::vector<std::string>> other_tags;  // of MetaGraphs that are not described here
-  std::string tensorflow_version;                    // of the writer; empty if the file does not name it
-  std::string writer;                                // "lockstep 0.2.0", "TensorFlow 2.11.0"
-  std::vector<SignatureInfo> signatures;             // sorted by name
-  std::vector<FunctionInfo> functions;               // sorted by name
-  std::vector<std::string> assets;                   // file names below assets/ that the graph asks for
-  std::vector<std::string> init_ops;                 // nodes that are run once the variables have their values
-  bool has_objects = false;                          // a TensorFlow 2 file with its object graph
-  bool needs_variables = false;                      // its variables are read from variables/variables.index
-  bool has_variables = false;                        // variables/variables.index is there
-  Json keras_model;     // {"class_name", "config"} that Keras 2 noted; null without, and if damaged
-  Json keras_training;  // its training_config
+  std::vector<OtherGraph> others;         // MetaGraphs of which no more is described
+  std::string tensorflow_version;         // of the writer; empty if the file does not name it
+  std::string writer;                     // "lockstep 0.2.0", "TensorFlow 2.11.0"
+  std::vector<SignatureInfo> signatures;  // sorted by name
+  std::vector<FunctionInfo> functions;    // sorted by name
+  std::vector<std::string> assets;        // file names below assets/ that the graph asks for
+  std::vector<std::string> init_ops;      // nodes that are run once the variables have their values
+  bool has_objects = false;               // a TensorFlow 2 file with its object graph
+  bool needs_variables = false;           // its variables are read from variables/variables.index
+  bool has_variables = false;             // variables/variables.index is there
+  Json keras_model;                       // {"class_name", "config"} that Keras 2 noted; null without, and if damaged
+  Json keras_training;                    // its training_config
   GraphRequirements requirements;
 };
 

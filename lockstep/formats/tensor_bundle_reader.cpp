@@ -68,6 +68,15 @@ std::uint32_t copy_and_sum_in_halves(std::span<const std::byte> source, std::byt
 
 std::size_t component_size(DType dtype) { return is_complex(dtype) ? dtype_size(dtype) / 2 : dtype_size(dtype); }
 
+void require_known_dtype(const TensorInfo& info, const std::string& prefix) {
+  constexpr int kInt4 = 29, kUInt4 = 30;
+  const int number = static_cast<int>(info.dtype);
+  if (number <= static_cast<int>(DType::kFloat8E4M3FN)) return;
+  const std::string name = number == kInt4 ? "int4" : number == kUInt4 ? "uint4" : fmt::format("number {}", number);
+  throw_invalid_argument(
+      fmt::format("{}: tensor {} has TensorFlow's dtype {}, which lockstep cannot read", prefix, info.name, name));
+}
+
 }  // namespace
 
 // The data files, mapped when first needed.
@@ -212,16 +221,19 @@ const TensorInfo& BundleReader::info(const std::string& name) const { return ent
 
 TensorData BundleReader::read(const std::string& name) const {
   const Entry& found = entry(name);
+  require_known_dtype(found.info, prefix_);
   return found.slices.empty() ? read_entry_data(found) : assemble(found);
 }
 
 TensorData BundleReader::map(const std::string& name) const {
   const Entry& found = entry(name);
+  require_known_dtype(found.info, prefix_);
   return found.slices.empty() ? read_entry_data(found, false) : assemble(found);
 }
 
 void BundleReader::read_into(const std::string& name, std::span<std::byte> target) const {
   const Entry& found = entry(name);
+  require_known_dtype(found.info, prefix_);
   const auto count = static_cast<std::size_t>(*found.info.shape.num_elements());
   if (dtype_size(found.info.dtype) == 0 || target.size() / dtype_size(found.info.dtype) != count ||
       target.size() % dtype_size(found.info.dtype) != 0) {
@@ -463,6 +475,7 @@ TensorData BundleReader::assemble(const Entry& entry) const {
 void BundleReader::read_range(const std::string& name, std::uint64_t begin, std::span<std::byte> target,
                               bool check) const {
   const Entry& found = entry(name);
+  require_known_dtype(found.info, prefix_);
   const std::uint64_t size =
       static_cast<std::uint64_t>(*found.info.shape.num_elements()) * dtype_size(found.info.dtype);
   if (dtype_size(found.info.dtype) == 0 || begin > size || target.size() > size - begin) {

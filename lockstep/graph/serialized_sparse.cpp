@@ -95,6 +95,12 @@ std::vector<std::array<Tensor, kParts>> rows_of(const Tensors& inputs, RunContex
     const std::int64_t index = all.indices[i], extent = all.shape[i % rank];
     if (index < 0 || index >= extent)
       throw_invalid_argument(fmt::format("index {} of the sparse tensor is outside of its extent {}", index, extent));
+    if (i >= rank && i % rank == 0) {
+      const auto at = all.indices.begin() + static_cast<std::ptrdiff_t>(i),
+                 end = at + static_cast<std::ptrdiff_t>(rank);
+      if (!std::lexicographical_compare(at - static_cast<std::ptrdiff_t>(rank), at, at, end))
+        throw_invalid_argument("the indices of the sparse tensor must be in order, and none may be there twice");
+    }
   }
   const std::int64_t rows = all.shape[0], count = inputs[1].dim(0);
   const Tensor shape = int64s(Ints(all.shape.begin() + 1, all.shape.end()), Shape{static_cast<std::int64_t>(rank) - 1});
@@ -143,7 +149,8 @@ Tensors joined(const std::vector<Sparse>& all, const Ints& outer, DType dtype) {
     if (shape.size() != each.shape.size())
       throw_invalid_argument(
           fmt::format("sparse tensor {} has rank {}, expected {}", i, each.shape.size(), shape.size()));
-    for (std::size_t k = 0; k < shape.size(); ++k) shape[k] = std::max(shape[k], each.shape[k]);
+    for (std::size_t k = 0; k < shape.size(); ++k)
+      shape[k] = i == 0 ? each.shape[k] : std::max(shape[k], each.shape[k]);
     Ints place(outer.size());
     std::size_t rest = i;
     for (std::size_t k = outer.size(); k-- > 0; rest /= static_cast<std::size_t>(outer[k]))

@@ -323,12 +323,15 @@ Shapes split_v_shape(const Call& call) {
   const int at = static_cast<int>(whole_axis(*axis, x.rank()));
   Shapes out(num, x);
   auto sizes = known_ints(call, 1);
+  if (num == 1) return out;
   if (sizes && x[at] != kUnknownDim) sizes = whole_sizes(*sizes, x[at]);
   for (std::size_t i = 0; i < num; ++i) out[i][at] = sizes && i < sizes->size() ? (*sizes)[i] : kUnknownDim;
   return out;
 }
 Tensors split_v(const Call& call) {
   const std::int64_t axis = whole_axis(int_in(call, 2), call.input(0).rank());
+  // TensorFlow does not look at the only size.
+  if (call.attr<std::int64_t>("num_split") == 1) return {call.input(0)};
   const Ints sizes = whole_sizes(ints_in(call, 1), call.input(0).dim(static_cast<int>(axis)));
   if (static_cast<std::int64_t>(sizes.size()) != call.attr<std::int64_t>("num_split"))
     throw_invalid_argument(

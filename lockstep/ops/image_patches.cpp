@@ -20,12 +20,16 @@ struct HueRange {
   at::Tensor hue, low, high;
 };
 
-HueRange hue_range(const at::Tensor& x) {
+// Comparisons with a NaN give the first of two colors: TensorFlow's kernels begin with red, RGBToHSV with blue.
+HueRange hue_range(const at::Tensor& x, bool from_blue) {
   const at::Tensor r = x.select(-1, 0), g = x.select(-1, 1), b = x.select(-1, 2);
+  const at::Tensor &first = from_blue ? b : r, &last = from_blue ? r : b;
+  const auto higher = [](const at::Tensor& y, const at::Tensor& z) { return at::where(y < z, z, y); };
+  const auto lower = [](const at::Tensor& y, const at::Tensor& z) { return at::where(z < y, z, y); };
   HueRange out;
-  out.high = at::maximum(at::maximum(r, g), b);
-  out.low = at::minimum(at::minimum(r, g), b);
-  const at::Tensor range = out.high - out.low, flat = range <= 0;
+  out.high = higher(first, higher(g, last));
+  out.low = lower(first, lower(g, last));
+  const at::Tensor range = out.high - out.low, flat = at::logical_not(range > 0);
   const auto sixths = [&](int n) { return at::full({}, n / 6.0, x.options()); };  // rounded to the type
   const at::Tensor norm = (1 / at::where(flat, at::ones({}, x.options()), range)) * sixths(1);
   const at::Tensor hue = at::where(r == out.high, norm * (g - b),
@@ -43,12 +47,15 @@ at::Tensor pure_color(const at::Tensor& hue) {
       -1);
 }
 
-at::Tensor to_hsv(const at::Tensor& x) {
-  const HueRange p = hue_range(x);
+at::Tensor saturation_of(const HueRange& p) {
   const at::Tensor lit = p.high > 0;
-  const at::Tensor saturation =
-      at::where(lit, (p.high - p.low) / at::where(lit, p.high, at::ones({}, x.options())), at::zeros({}, x.options()));
-  return at::stack({p.hue, saturation, p.high}, -1);
+  return at::where(lit, (p.high - p.low) / at::where(lit, p.high, at::ones({}, p.high.options())),
+                   at::zeros({}, p.high.options()));
+}
+
+at::Tensor to_hsv(const at::Tensor& x) {
+  const HueRange p = hue_range(x, true);
+  return at::stack({p.hue, saturation_of(p), p.high}, -1);
 }
 
 at::Tensor color_input(const Call& call) {
@@ -101,16 +108,18 @@ double factor_in(const Call& call, int i) {
 }
 
 Tensors adjust_hue(const Call& call) {
-  const HueRange p = hue_range(color_input(call));
+  const HueRange p = hue_range(color_input(call), false);
   const at::Tensor hue = at::remainder(p.hue + factor_in(call, 1), 1);
   const at::Tensor low = p.low.unsqueeze(-1), high = p.high.unsqueeze(-1);
   return color_output(call, low + pure_color(hue) * (high - low));
 }
 
 Tensors adjust_saturation(const Call& call) {
-  const at::Tensor hsv = to_hsv(color_input(call));
-  const at::Tensor s = at::clamp(hsv.select(-1, 1) * factor_in(call, 1), 0, 1);
-  return color_output(call, to_rgb(at::stack({hsv.select(-1, 0), s, hsv.select(-1, 2)}, -1)));
+  const HueRange p = hue_range(color_input(call), false);
+  // A saturation or a hue that is no number is none.
+  const at::Tensor s = at::clamp(at::nan_to_num(saturation_of(p) * factor_in(call, 1), 0), 0, 1);
+  const at::Tensor color = (s * p.high).unsqueeze(-1), high = p.high.unsqueeze(-1);
+  return color_output(call, high - color + color * at::nan_to_num(pure_color(p.hue), 0));
 }
 
 // The first version: the result is clipped to a range.

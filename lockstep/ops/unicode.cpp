@@ -77,7 +77,9 @@ std::int32_t next_character(std::string_view text, std::size_t& at, const Encodi
       const std::int32_t first = next_wide(text, at, 2, encoding.little);
       if (!is_surrogate(first)) return first;
       std::size_t behind = at;
-      const std::int32_t second = first < 0xDC00 ? next_wide(text, behind, 2, encoding.little) : kMalformed;
+      const bool leads = first < 0xDC00;
+      if (leads && text.size() - at < 2) at = text.size();  // one error with the rest
+      const std::int32_t second = leads ? next_wide(text, behind, 2, encoding.little) : kMalformed;
       if (second < 0xDC00 || second > 0xDFFF) return kMalformed;
       at = behind;
       return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
@@ -122,6 +124,7 @@ struct ErrorRule {
   std::string how;
   std::int32_t replacement = 0xFFFD;
   bool control = false;
+  bool control_is_error = false;  // in strict mode
 };
 
 bool is_scalar_value(std::int64_t c) { return c >= 0 && c <= 0x10FFFF && !(c >= 0xD800 && c <= 0xDFFF); }
@@ -160,8 +163,9 @@ void each_character(std::string_view text, Encoding encoding, const ErrorRule& r
     const std::int32_t c = next_character(text, at, encoding);
     if (c != kMalformed && !(rule.control && c <= 0x1F)) {
       use(c, begin);
-    } else if (c == kMalformed && rule.how == "strict") {
-      throw_invalid_argument("the input is not valid in its encoding");
+    } else if (rule.how == "strict" && (c == kMalformed || rule.control_is_error)) {
+      throw_invalid_argument(c == kMalformed ? "the input is not valid in its encoding"
+                                             : "the input has control characters, which are errors here");
     } else if (rule.how != "ignore") {
       use(rule.replacement, begin);
     }
@@ -227,7 +231,8 @@ Tensors each_string(const Call& call, const F& f) {
 Tensors unicode_transcode(const Call& call) {
   const Encoding from = encoding_of(call.attr<std::string>("input_encoding"));
   const Encoding to = encoding_of(call.attr<std::string>("output_encoding"));
-  const ErrorRule rule = error_rule(call);
+  ErrorRule rule = error_rule(call);
+  rule.control_is_error = true;
   return each_string(call, [&](const std::string& text) {
     std::string out;
     each_character(text, from, rule, [&](std::int32_t c, std::size_t) { append_character(out, c, to); });

@@ -8,6 +8,16 @@ from op_table import R, floats, int64, parts, seeded
 TEXTS = tf.constant(["a", "", "bb", "c d", "ä", "xyz", "1", "2", "3", "4", "5", "6"])
 
 
+def colors_without_numbers():
+    """NaN in each channel, as the factor, and a split whose only size does not fit."""
+    x = np.abs(np.sin(np.arange(24, dtype="float32"))).reshape(2, 4, 3)
+    x[0, 0, 0] = x[0, 1, 1] = x[0, 2, 2] = x[1, 1] = np.nan
+    out = {"hsv": R.RGBToHSV(images=x), "whole": R.SplitV(value=x, size_splits=R.PlaceholderWithDefault(input=[9], shape=[1]), axis=0, num_split=1)[0]}
+    for name, scale in (("half", .5), ("more", 3.), ("nan", np.nan)):
+        out[f"saturation_{name}"] = R.AdjustSaturation(images=x, scale=scale)
+    return out
+
+
 def moved_strings():
     rows, blocks = tf.reshape(TEXTS, [3, 4]), tf.reshape(TEXTS, [1, 1, 3, 4])
     out = {"pad": R.Pad(input=rows, paddings=[[1, 0], [0, 2]]),
@@ -388,6 +398,9 @@ def encoded_texts():
             out.update(parts(f"{encoding}_{i}", decode([text], encoding)))
     for errors in ("strict", "replace", "ignore"):
         out.update(parts(f"control_{errors}", decode([b"a\nb", b"\x1f"], "KOI8-R", errors=errors, replace_control_characters=True)))
+    halves = [b"\xd8\x00a", b"\xd8\x00\xdc", b"a", b"\xdc\x00\x00a", b"\xd8\x00\x00a\x00b", b"\x00a\xd8\x00"]
+    for errors in ("replace", "ignore"):
+        out.update(parts(f"halves_{errors}", decode(halves, "UTF-16-BE", errors=errors)))
     return out | {"transcoded": R.UnicodeTranscode(input=every, input_encoding="windows-1251", output_encoding="UTF-16-BE"),
                   **parts("one", R.QuantizeV2(input=[[1., 2.]], min_range=[-3.], max_range=[4.], T=tf.qint8, axis=0)[1:])}
 
@@ -403,6 +416,6 @@ def unsorted_segments():
         "shape": R.CTCBeamSearchDecoder(inputs=logits, sequence_length=[-2, 3, 0, 2], beam_width=4, top_paths=1)[2][0]}
 
 
-GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
+GROUPS = {f.__name__: seeded(f) for f in (colors_without_numbers, moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
                                           summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
                                           ranges_of_quantized_sums, extrema_of_nan, colors_in_short_types, shapes_of_list_elements, evenly_spread, joined_segments, near_singular, maps_of_tensors, eigenvectors, singular_vectors, places_of_slices, encoded_texts, unsorted_segments)}

@@ -185,6 +185,8 @@ def test_tags_choose_the_graph(tmp_path):
                 tool.assert_close(ours[name], value, what=f"{tags} {name}")
     report = json.loads(tool.ok("inspect", tmp_path / "m", "--json"))
     assert report["tags"] == ["serve"] and report["other_tags"] == [["train"], ["serve", "gpu"]]
+    assert [sorted(each) for each in report["other_signatures"]] == [["ids", "serving_default"]] * 2
+    assert report["other_signatures"][0] == report["signatures"]
     np.savez(tmp_path / "x.npz", x=X)
     line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--tags", "tpu")
     assert "{tpu}" in line and "{train}, {serve}" in line

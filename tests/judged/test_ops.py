@@ -199,6 +199,10 @@ MALFORMED = {
                                  {"num_sparse": 0, "sparse_keys": [], "dense_keys": ["a"], "sparse_types": [], "dense_shapes": [[2]]}),
     "default of rows that vary": ("ParseSingleExample", {"serialized": np.array(b""), "dense_defaults": [ones(2)]},
                                   {"num_sparse": 0, "sparse_keys": [], "dense_keys": ["a"], "sparse_types": [], "dense_shapes": [[None]]}),
+    "sparse indices twice": ("SerializeManySparse", {"sparse_indices": np.int64([[0, 0], [0, 0]]), "sparse_values": ones(2), "sparse_shape": np.int64([1, 2])}, {}),
+    "sparse indices out of order": ("SerializeManySparse", {"sparse_indices": np.int64([[0, 1], [0, 0]]), "sparse_values": ones(2), "sparse_shape": np.int64([1, 2])}, {}),
+    "control characters": ("UnicodeTranscode", {"input": np.array([b"a\nb"])}, {
+        "input_encoding": "UTF-8", "output_encoding": "UTF-8", "errors": "strict", "replace_control_characters": True}),
     "sparse row beyond": ("SerializeManySparse", {"sparse_indices": np.int64([[0, 5]]), "sparse_values": ones(1), "sparse_shape": np.int64([1, 2])}, {}),
     "sparse extent of -1": ("SerializeManySparse", {"sparse_indices": np.zeros((0, 2), "int64"), "sparse_values": ones(0), "sparse_shape": np.int64([1, -1])}, {}),
     "paddings in a column": ("Pad", {"input": ones(2), "paddings": np.int32([[1], [2]])}, {}),
