@@ -8,8 +8,10 @@
 #include "lockstep/base/zip.h"
 #include "lockstep/collectives/together.h"
 #include "lockstep/data/data.h"
+#include "lockstep/distribute/devices.h"
 #include "lockstep/distribute/distribute.h"
 #include "lockstep/graph/serialized_tensor.h"
+#include "lockstep/io/gfile.h"
 #include "lockstep/keras/backend.h"
 #include "lockstep/keras/callbacks/callbacks.h"
 #include "lockstep/keras/feature_space.h"
@@ -22,6 +24,7 @@
 #include "lockstep/keras/layers/layers.h"
 #include "lockstep/keras/losses/ctc.h"
 #include "lockstep/keras/losses/losses.h"
+#include "lockstep/keras/metrics/metric_functions.h"
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/nn.h"
@@ -33,10 +36,15 @@
 #include "lockstep/keras/printing.h"
 #include "lockstep/keras/sampled_losses.h"
 #include "lockstep/keras/skipgrams.h"
+#include "lockstep/keras/summary.h"
 #include "lockstep/keras/utils.h"
+#include "lockstep/mixed_arguments.h"
+#include "lockstep/names.h"
+#include "lockstep/ops/eager_functions.h"
 #include "lockstep/ops/examples.h"
 #include "lockstep/ops/nn_functions.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/ops/quantization_functions.h"
 #include "lockstep/ops/spectral_functions.h"
 #include "lockstep/ops/tensor_functions.h"
 #include "lockstep/positions.h"
@@ -45,6 +53,7 @@
 #include "lockstep/random/generator.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/random_images.h"
+#include "lockstep/results.h"
 #include "lockstep/saving/saving.h"
 #include "lockstep/tensor/nest.h"
 #include "lockstep/tensor/none.h"
@@ -82,11 +91,16 @@ using ops::top_k;
 }  // namespace lockstep::nn
 
 namespace lockstep::image {
+using io::decode_and_crop_jpeg;
+using io::decode_bmp;
+using io::decode_gif;
 using io::decode_image;
 using io::decode_jpeg;
 using io::decode_png;
 using io::encode_jpeg;
 using io::encode_png;
+using io::extract_jpeg_shape;
+using io::is_jpeg;
 }  // namespace lockstep::image
 
 namespace lockstep {
@@ -164,6 +178,12 @@ namespace random = lockstep::random;
 namespace regularizers = lockstep::regularizers;
 namespace tree = lockstep::keras_tree;
 namespace utils = lockstep::utils;
+namespace preprocessing::image {
+using utils::array_to_img;
+using utils::img_to_array;
+using utils::load_img;
+using utils::save_img;
+}  // namespace preprocessing::image
 namespace preprocessing::sequence {
 using utils::make_sampling_table;
 using utils::pad_sequences;

@@ -5,11 +5,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/dataset_views.h"
 #include "lockstep/data/distributed_dataset.h"
+#include "lockstep/data/experimental.h"
 #include "lockstep/data/fashion_mnist.h"
 #include "lockstep/data/files.h"
 #include "lockstep/data/keras_datasets.h"
-
-namespace lockstep::data::experimental {
-using data::AutoShardPolicy;
-using data::AUTOTUNE;
-}  // namespace lockstep::data::experimental

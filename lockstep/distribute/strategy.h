@@ -337,12 +337,29 @@ class OneDeviceStrategy : public Strategy {
   std::string name() const override { return "OneDeviceStrategy"; }
 };
 
+// tf.distribute.CrossDeviceOps: how values of replicas are added up. They share memory, and one way of adding serves
+// all of them.
+struct CrossDeviceOps {};
+inline CrossDeviceOps NcclAllReduce(int num_packs = 1) { return static_cast<void>(num_packs), CrossDeviceOps(); }
+inline CrossDeviceOps HierarchicalCopyAllReduce(int num_packs = 1) { return NcclAllReduce(num_packs); }
+inline CrossDeviceOps ReductionToOneDevice() { return {}; }
+struct MirroredKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::vector<std::string>> devices = std::nullopt;
+  std::optional<CrossDeviceOps> cross_device_ops = std::nullopt;
+};
+// "/cpu:0", or as many as tf.config.set_logical_device_configuration() has made (devices.h).
+std::vector<std::string> logical_cpus();
+
 // One replica for each device of this process. CPU devices are logical: any number may be named, each
 // replica is a thread, and the machine's cores are divided among them.
 class MirroredStrategy : public Strategy {
  public:
-  // Default: all local devices ("/cpu:0"). Throws InvalidArgument for duplicates.
-  explicit MirroredStrategy(std::vector<std::string> devices = {"/cpu:0"});
+  // Default: all local devices, logical_cpus().
+  explicit MirroredStrategy(std::vector<std::string> devices = logical_cpus());  // InvalidArgument for duplicates
+  // MirroredStrategy({.devices = {"/cpu:0", "/cpu:1"}, .cross_device_ops = HierarchicalCopyAllReduce()}).
+  template <std::same_as<MirroredKeywords> K = MirroredKeywords>
+  explicit MirroredStrategy(const K& o) : MirroredStrategy(o.devices ? *o.devices : logical_cpus()) {}
   std::string name() const override { return "MirroredStrategy"; }
 };
 

@@ -14,7 +14,8 @@ namespace {
 
 ops::ConvOptions conv_options(const ConvKeywords& o) {
   return {.strides = o.strides.of_image(o.data_format),
-          .padding = o.padding,
+          .padding = o.padding.name(),
+          .explicit_paddings = o.padding.of_image(o.data_format),
           .dilations = o.dilations.of_image(o.data_format),
           .data_format = o.data_format};
 }
@@ -40,6 +41,15 @@ ops::Ints WindowArg::of_image(std::string_view data_format) const {
       throw_invalid_argument(
           fmt::format("invalid window or strides: found {} numbers, expected 1, 2 or 4", values_.size()));
   }
+}
+
+ops::Ints PaddingArg::of_image(std::string_view data_format) const {
+  if (zeros_.empty()) return {};
+  if (zeros_.size() != 4)
+    throw_invalid_argument(fmt::format("invalid padding: found {} pairs, expected 4", zeros_.size()));
+  const std::size_t first = data_format == "NCHW" ? 2 : 1;
+  const auto& [height, width] = std::pair(zeros_[first], zeros_[first + 1]);
+  return {height.first, height.second, width.first, width.second};
 }
 
 Tensor conv2d(const Tensor& input, const Tensor& filters, const ConvKeywords& o) {
@@ -73,8 +83,30 @@ Tensor dropout(const Tensor& x, const DropoutKeywords& o) {
   if (o.rate < 0 || o.rate >= 1)
     throw_invalid_argument(fmt::format("dropout: invalid rate: found {}, expected at least 0 and below 1", o.rate));
   if (o.rate == 0) return x;
-  const Tensor drawn = ops::random::uniform(ops::shape(x), {.dtype = x.dtype(), .seed = o.seed});
+  const bool given = !o.noise_shape.is_known() || o.noise_shape.shape().known_rank();
+  const ShapeArg shape = given ? o.noise_shape : ShapeArg(ops::shape(x));
+  const Tensor drawn = ops::random::uniform(shape, {.dtype = x.dtype(), .seed = o.seed});
   return ops::where(drawn >= o.rate, x * (1 / (1 - o.rate)), 0.0);
+}
+
+Tensor experimental::stateless_dropout(const Tensor& x, const StatelessDropoutKeywords& o) {
+  if (o.rate < 0 || o.rate >= 1) {
+    throw_invalid_argument(
+        fmt::format("stateless_dropout: invalid rate: found {}, expected at least 0 and below 1", o.rate));
+  }
+  if (o.rate == 0) return x;
+  const Tensor drawn = ops::stateless_random_uniform(ops::shape(x), o.seed, x.dtype());
+  return ops::where(drawn >= o.rate, x * (1 / (1 - o.rate)), 0.0);
+}
+
+Tensor softmax_cross_entropy_with_logits(const CrossEntropyKeywords& o) {
+  const int rank = o.logits.rank(), axis = o.axis < 0 ? o.axis + rank : o.axis;
+  if (axis == rank - 1) return softmax_cross_entropy_with_logits(o.labels, o.logits);
+  ops::Ints order;
+  for (int i = 0; i < rank; ++i)
+    if (i != axis) order.push_back(i);
+  order.push_back(axis);
+  return softmax_cross_entropy_with_logits(ops::transpose(o.labels, order), ops::transpose(o.logits, order));
 }
 
 Tensor ctc_loss(const CtcLossKeywords& o) {

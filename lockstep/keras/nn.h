@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/distribute/average_loss.h"
 #include "lockstep/keras/activations.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/keywords.h"
 #include "lockstep/ops/math_functions.h"
 
 namespace lockstep::nn {
@@ -35,6 +37,20 @@ struct MomentsKeywords {
   bool keepdims = false;
 };
 inline ops::Moments moments(const Tensor& x, const MomentsKeywords& o) { return ops::moments(x, o.axes, o.keepdims); }
+template <std::convertible_to<ops::Axes> A = ops::Axes>
+ops::Moments moments(const Tensor& x, const A& axes, const ops::KeepdimsKeywords& o) {
+  return ops::moments(x, axes, o.keepdims);
+}
+struct BetaKeywords {
+  FieldNamesOnly names_only = {};
+  double beta = 1.0;
+};
+// x · sigmoid(beta · x).
+inline Tensor silu(const Tensor& features, const BetaKeywords& o) {
+  return ops::mul(features, ops::sigmoid(ops::mul(features, o.beta)));
+}
+inline Tensor silu(const Tensor& features, double beta) { return silu(features, BetaKeywords{{}, beta}); }
+inline Tensor swish(const Tensor& features, const BetaKeywords& o) { return silu(features, o); }
 using ops::bias_add;
 using ops::in_top_k;
 using ops::l2_loss;
@@ -54,12 +70,33 @@ class WindowArg {
  private:
   ops::Ints values_;
 };
+// "VALID", "SAME", or zeros before and after each of the four axes: {{0, 0}, {1, 1}, {1, 1}, {0, 0}}.
+class PaddingArg {
+ public:
+  PaddingArg(const char* name) : name_(name) {}
+  PaddingArg(std::string name) : name_(std::move(name)) {}
+  PaddingArg(std::initializer_list<std::pair<std::int64_t, std::int64_t>> zeros) : name_("EXPLICIT"), zeros_(zeros) {}
+  PaddingArg(ops::Paddings zeros) : name_("EXPLICIT"), zeros_(std::move(zeros)) {}
+  const std::string& name() const { return name_; }
+  // Of height and width; none for a name. Throws InvalidArgument for another number of pairs.
+  ops::Ints of_image(std::string_view data_format) const;
+
+ private:
+  std::string name_;
+  ops::Paddings zeros_;
+};
 // Arguments by name, in TensorFlow's order; where one is also given by position, that one counts.
 struct ConvKeywords {
   FieldNamesOnly names_only = {};
   ShapeArg output_shape = {};  // conv2d_transpose only
   WindowArg strides = 1;
-  std::string padding = "VALID";  // or "SAME"
+  PaddingArg padding = "VALID";
+  std::string data_format = "NHWC";
+  WindowArg dilations = 1;
+};
+// Those behind the padding.
+struct ConvOptions {
+  FieldNamesOnly names_only = {};
   std::string data_format = "NHWC";
   WindowArg dilations = 1;
 };
@@ -69,18 +106,19 @@ Tensor conv2d(const Tensor& input, const Tensor& filters, const ConvKeywords& o)
 Tensor depthwise_conv2d(const Tensor& input, const Tensor& filter, const ConvKeywords& o);
 Tensor conv2d_transpose(const Tensor& input, const Tensor& filters, const ConvKeywords& o);
 template <int = 0>
-Tensor conv2d(const Tensor& input, const Tensor& filters, const WindowArg& strides, const std::string& padding) {
-  return conv2d(input, filters, ConvKeywords{{}, {}, strides, padding});
+Tensor conv2d(const Tensor& input, const Tensor& filters, const WindowArg& strides, const PaddingArg& padding,
+              const ConvOptions& o = {}) {
+  return conv2d(input, filters, ConvKeywords{{}, {}, strides, padding, o.data_format, o.dilations});
 }
 template <int = 0>
-Tensor depthwise_conv2d(const Tensor& input, const Tensor& filter, const WindowArg& strides,
-                        const std::string& padding) {
-  return depthwise_conv2d(input, filter, ConvKeywords{{}, {}, strides, padding});
+Tensor depthwise_conv2d(const Tensor& input, const Tensor& filter, const WindowArg& strides, const PaddingArg& padding,
+                        const ConvOptions& o = {}) {
+  return depthwise_conv2d(input, filter, ConvKeywords{{}, {}, strides, padding, o.data_format, o.dilations});
 }
 template <int = 0>
 Tensor conv2d_transpose(const Tensor& input, const Tensor& filters, const ShapeArg& output_shape,
-                        const WindowArg& strides, const std::string& padding = "SAME") {
-  return conv2d_transpose(input, filters, ConvKeywords{{}, output_shape, strides, padding});
+                        const WindowArg& strides, const PaddingArg& padding = "SAME", const ConvOptions& o = {}) {
+  return conv2d_transpose(input, filters, ConvKeywords{{}, output_shape, strides, padding, o.data_format, o.dilations});
 }
 struct PoolKeywords {
   FieldNamesOnly names_only = {};
@@ -110,7 +148,10 @@ struct AlphaKeywords {
 };
 inline Tensor leaky_relu(const Tensor& features, const AlphaKeywords& o) { return ops::leaky_relu(features, o.alpha); }
 // The rows of a table.
-inline Tensor embedding_lookup(const Tensor& params, const Tensor& ids) { return ops::gather(params, ids); }
+template <std::convertible_to<Tensor> T = Tensor>
+Tensor embedding_lookup(const Tensor& params, const T& ids) {
+  return ops::gather(params, static_cast<Tensor>(ids));
+}
 // (x - mean) / sqrt(variance + variance_epsilon) * scale + offset; offset and scale may be undefined tensors.
 Tensor batch_normalization(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& offset,
                            const Tensor& scale, double variance_epsilon);
@@ -131,6 +172,7 @@ inline Tensor space_to_depth(const Tensor& input, const BlockKeywords& o) {
 struct DropoutKeywords {
   FieldNamesOnly names_only = {};
   double rate = 0;
+  ShapeArg noise_shape = Shape::unknown_rank();  // of the draws, which broadcast; default: one for each number
   std::optional<std::int64_t> seed = std::nullopt;
 };
 Tensor dropout(const Tensor& x, const DropoutKeywords& o);
@@ -139,6 +181,19 @@ inline Tensor dropout(const Tensor& x, double rate, DropoutKeywords o = {}) {
   return dropout(x, o);
 }
 
+namespace experimental {
+struct StatelessDropoutKeywords {
+  FieldNamesOnly names_only = {};
+  double rate = 0;
+  Tensor seed = {};  // two integers
+};
+// With numbers of tf.random.stateless_uniform of this seed.
+Tensor stateless_dropout(const Tensor& x, const StatelessDropoutKeywords& o);
+inline Tensor stateless_dropout(const Tensor& x, double rate, const Tensor& seed) {
+  return stateless_dropout(x, StatelessDropoutKeywords{{}, rate, seed});
+}
+}  // namespace experimental
+
 using ops::l2_normalize;
 
 // Arguments of the cross entropies by name.
@@ -146,6 +201,7 @@ struct CrossEntropyKeywords {
   FieldNamesOnly names_only = {};
   Tensor labels = {};
   Tensor logits = {};
+  int axis = -1;  // that of the classes; softmax_cross_entropy_with_logits only
 };
 // One loss for each row, (batch,): labels integers (batch,) and logits (batch, classes), or labels like logits. As in
 // TensorFlow labels come first.
@@ -163,8 +219,14 @@ inline Tensor sigmoid_cross_entropy_with_logits(const Tensor& labels, const Tens
 inline Tensor sparse_softmax_cross_entropy_with_logits(const CrossEntropyKeywords& o) {
   return sparse_softmax_cross_entropy_with_logits(o.labels, o.logits);
 }
-inline Tensor softmax_cross_entropy_with_logits(const CrossEntropyKeywords& o) {
-  return softmax_cross_entropy_with_logits(o.labels, o.logits);
+Tensor softmax_cross_entropy_with_logits(const CrossEntropyKeywords& o);
+struct ClassAxisKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = -1;
+};
+inline Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& logits,
+                                                const ClassAxisKeywords& o) {
+  return softmax_cross_entropy_with_logits(CrossEntropyKeywords{{}, labels, logits, o.axis});
 }
 inline Tensor sigmoid_cross_entropy_with_logits(const CrossEntropyKeywords& o) {
   return sigmoid_cross_entropy_with_logits(o.labels, o.logits);

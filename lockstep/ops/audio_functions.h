@@ -31,20 +31,39 @@ Tensor encode_wav(const Tensor& audio, const Tensor& sample_rate);
 
 namespace lockstep::signal {
 
-// (length,), float32: 1/2 - 1/2 cos(2π i / length) of a periodic window.
-Tensor hann_window(std::int64_t window_length, bool periodic = true);
-Tensor hamming_window(std::int64_t window_length, bool periodic = true);
-// Frames of frame_length numbers of the last axis, each frame_step behind the one before, (…, frames, frame_length).
+// (length,), float32 or another floating dtype: 1/2 - 1/2 cos(2π i / length) of a periodic window.
+struct WindowOptions {
+  FieldNamesOnly names_only = {};
+  bool periodic = true;
+  DTypeLike dtype = DType::kFloat32;
+};
+Tensor hann_window(std::int64_t window_length, const WindowOptions& o);
+Tensor hamming_window(std::int64_t window_length, const WindowOptions& o);
+inline Tensor hann_window(std::int64_t window_length, bool periodic = true) {
+  return hann_window(window_length, WindowOptions{{}, periodic});
+}
+inline Tensor hamming_window(std::int64_t window_length, bool periodic = true) {
+  return hamming_window(window_length, WindowOptions{{}, periodic});
+}
+// Frames of frame_length numbers of an axis, each frame_step behind the one before, (…, frames, frame_length, …).
 struct FrameKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t frame_length = 0;
   std::int64_t frame_step = 0;
-  bool pad_end = false;  // with zeros, so that no number is left out
+  bool pad_end = false;  // with pad_value, so that no number is left out
   double pad_value = 0;
+  int axis = -1;
 };
 Tensor frame(const Tensor& signal, const FrameKeywords& keywords);
-inline Tensor frame(const Tensor& signal, std::int64_t frame_length, std::int64_t frame_step) {
-  return frame(signal, FrameKeywords{{}, frame_length, frame_step});
+struct FrameOptions {
+  FieldNamesOnly names_only = {};
+  bool pad_end = false;
+  double pad_value = 0;
+  int axis = -1;
+};
+inline Tensor frame(const Tensor& signal, std::int64_t frame_length, std::int64_t frame_step,
+                    const FrameOptions& o = {}) {
+  return frame(signal, FrameKeywords{{}, frame_length, frame_step, o.pad_end, o.pad_value, o.axis});
 }
 // The spectrum of each frame, times a window, complex64, (…, frames, fft_length / 2 + 1). Default of fft_length: the
 // next power of two.

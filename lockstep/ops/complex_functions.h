@@ -1,7 +1,9 @@
 // Complex numbers and spectra: tf.math.real, tf.complex, tf.signal.fft2d, ...
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/tensor.h"
@@ -43,5 +45,16 @@ Tensor ifft3d(const Tensor& x);
 // of the axis, for irfft 2 * (extent - 1).
 Tensor rfft(const Tensor& x, std::optional<std::int64_t> fft_length = std::nullopt);
 Tensor irfft(const Tensor& x, std::optional<std::int64_t> fft_length = std::nullopt);
+// Over the last two or three axes, of which the last one has half of the numbers. fft_length: of each of them.
+struct FftKeywords {
+  FieldNamesOnly names_only = {};
+  std::vector<std::int64_t> fft_length = {};
+};
+Tensor rfft2d(const Tensor& x, const FftKeywords& o = {});
+Tensor irfft2d(const Tensor& x, const FftKeywords& o = {});
+Tensor rfft3d(const Tensor& x, const FftKeywords& o = {});
+Tensor irfft3d(const Tensor& x, const FftKeywords& o = {});
+Tensor rfft(const Tensor& x, const FftKeywords& o);
+Tensor irfft(const Tensor& x, const FftKeywords& o);
 
 }  // namespace lockstep::signal

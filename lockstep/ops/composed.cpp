@@ -62,6 +62,13 @@ Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype) {
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, DTypeLike dtype) {
   return one_hot(range(rows, DType::kInt64), columns.value_or(rows), dtype);
 }
+Tensor eye(std::int64_t rows, const EyeKeywords& keywords) {
+  const Tensor one = eye(rows, keywords.num_columns, keywords.dtype);
+  if (keywords.batch_shape.empty()) return one;
+  Ints dims = keywords.batch_shape;
+  dims.insert(dims.end(), one.shape().dims().begin(), one.shape().dims().end());
+  return broadcast_to(one, Shape(dims));
+}
 Tensor eye_of(const Tensor& rows, DType dtype) {
   if (rows.is_value()) return eye(rows.item<std::int64_t>(), std::nullopt, dtype);
   const Tensor places = range(rows);
@@ -400,10 +407,14 @@ Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, st
 }
 
 Tensor clip_by_value(const Tensor& x, const ClipKeywords& keywords) {
-  if (!keywords.clip_value_min || !keywords.clip_value_max) {
+  if (!keywords.clip_value_min.defined() || !keywords.clip_value_max.defined()) {
     throw_invalid_argument("clip_by_value requires clip_value_min and clip_value_max");
   }
-  return clip_by_value(x, *keywords.clip_value_min, *keywords.clip_value_max);
+  const auto fitting = [&x](const Tensor& bound) {
+    const bool cast_it = bound.is_number() || (is_floating(x.dtype()) && is_integer(bound.dtype()));
+    return cast_it ? cast(bound, x.dtype()) : bound;
+  };
+  return clip_by_value(x, fitting(keywords.clip_value_min), fitting(keywords.clip_value_max));
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotKeywords& keywords) {

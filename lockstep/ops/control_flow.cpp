@@ -189,4 +189,14 @@ std::pair<Structure, Structure> scan_with_carry(const StructureFunction& fn, Str
   return {init, none ? Structure() : stacked(outputs, "scan")};
 }
 
+Tensor map_places(const StructureFunction& fn, const Tensors& tensors) {
+  if (tensors.empty()) throw_invalid_argument("vectorize: the function got no tensors");
+  Tensor sum = zeros_like(tensors[0]);
+  for (const Tensor& x : tensors) sum = add(cast(zeros_like(x), DType::kInt32), cast(sum, DType::kInt32));
+  const Shape shape = sum.shape();
+  std::vector<Structure> flat;
+  for (const Tensor& x : tensors) flat.emplace_back(reshape(broadcast_to(x, shape), {-1}));
+  return reshape(map_rows(fn, flat.size() == 1 ? flat[0] : Structure::list(flat)).leaf(), shape);
+}
+
 }  // namespace lockstep::ops::internal

@@ -58,6 +58,8 @@ StructureFunction of_parts(Fn fn) {
 
 Nested<Tensor> while_loop(const StructureFunction& cond, const StructureFunction& body, Nested<Tensor> loop_vars,
                           std::optional<std::int64_t> maximum_iterations);
+// fn of the numbers of each place of tensors, which broadcast.
+Tensor map_places(const StructureFunction& fn, const Tensors& tensors);
 Nested<Tensor> map_rows(const StructureFunction& fn, const Nested<Tensor>& elems);
 // `initializer` undefined: the first row, as in TensorFlow.
 Nested<Tensor> scan(const StructureFunction& fn, const Nested<Tensor>& elems, Nested<Tensor> initializer, bool reverse,
@@ -127,6 +129,13 @@ Nested<Tensor> while_loop(Cond cond, Body body, const Nested<Tensor>& loop_vars,
                           const WhileLoopKeywords& keywords = {}) {
   return internal::while_loop(internal::of_parts(std::move(cond)), internal::of_parts(std::move(body)), loop_vars,
                               keywords.maximum_iterations);
+}
+
+// Of one number: while_loop(cond, body, 0).
+template <typename Cond, typename Body, typename N>
+requires std::is_arithmetic_v<N> Nested<Tensor> while_loop(Cond cond, Body body, N loop_var,
+                                                           const WhileLoopKeywords& keywords = {}) {
+  return while_loop(std::move(cond), std::move(body), Nested<Tensor>(Tensor(loop_var)), keywords);
 }
 
 // fn of each row of the tensors, stacked. Throws InvalidArgument for tensors of different numbers of rows.
@@ -207,6 +216,18 @@ Nested<Tensor> fori_loop(std::int64_t lower, std::int64_t upper, Fn body_fun, Ne
     init_val = body(Nested<Tensor>::list({Tensor::scalar(static_cast<std::int32_t>(i)), init_val}));
   }
   return init_val;
+}
+template <typename Fn, typename N>
+requires std::is_arithmetic_v<N> Nested<Tensor> fori_loop(std::int64_t lower, std::int64_t upper, Fn body_fun,
+                                                          N init_val) {
+  return fori_loop(lower, upper, std::move(body_fun), Nested<Tensor>(Tensor(init_val)));
+}
+// A function of tensors that calls pyfunc with the numbers of each place, which broadcast.
+template <typename Fn>
+auto vectorize(Fn pyfunc) {
+  return [fn = ops::internal::of_parts(std::move(pyfunc))]<typename... X>(const X&... x) {
+    return ops::internal::map_places(fn, {static_cast<Tensor>(x)...});
+  };
 }
 struct ScanKeywords {
   FieldNamesOnly names_only = {};

@@ -243,18 +243,20 @@ Tensor psnr(const Tensor& a, const Tensor& b, double max_val) {
   return 20 * std::log(highest) / std::log(10.0) - (10 / std::log(10.0)) * ops::log(error);
 }
 
-Tensor ssim(const Tensor& a, const Tensor& b, const SsimKeywords& keywords) {
+namespace {
+
+// The structural similarity of images of float32 and its part of contrasts, of each channel.
+struct Similarity {
+  Tensor index, contrast;
+};
+Similarity similarity(const Tensor& x, const Tensor& y, double highest, const SsimKeywords& keywords) {
   const std::int64_t size = keywords.filter_size;
-  for (const Tensor* images : {&a, &b}) {
+  for (const Tensor* images : {&x, &y}) {
     const Shape& shape = images->shape();
     if (shape.rank() >= 3 && shape[-3] >= size && shape[-2] >= size) continue;
     throw_invalid_argument(fmt::format("ssim: invalid images: found shape {}, expected at least {} rows and columns",
                                        shape.to_string(), size));
   }
-  const double highest = is_floating(a.dtype())
-                             ? keywords.max_val
-                             : static_cast<float>(keywords.max_val) * (1.0 / static_cast<double>(largest(a.dtype())));
-  const Tensor x = convert_image_dtype(a, DType::kFloat32), y = convert_image_dtype(b, DType::kFloat32);
   // Means weighted by a Gaussian bell.
   const Tensor places = ops::cast(ops::range(size), DType::kFloat32) - static_cast<double>(size - 1) / 2;
   const Tensor bell = ops::square(places) * (-0.5 / (keywords.filter_sigma * keywords.filter_sigma));
@@ -274,7 +276,51 @@ Tensor ssim(const Tensor& a, const Tensor& b, const SsimKeywords& keywords) {
   const Tensor product = mean_x * mean_y * 2.0, squares = ops::square(mean_x) + ops::square(mean_y);
   const Tensor luminance = (product + c1) / (squares + c1);
   const Tensor contrast = (mean(x * y) * 2.0 - product + c2) / (mean(ops::square(x) + ops::square(y)) - squares + c2);
-  return ops::reduce_mean(ops::reduce_mean(luminance * contrast, {-3, -2}), -1);
+  return {ops::reduce_mean(luminance * contrast, {-3, -2}), ops::reduce_mean(contrast, {-3, -2})};
+}
+// The largest value of images as float32.
+double highest_of(const Tensor& images, double max_val) {
+  if (is_floating(images.dtype())) return max_val;
+  return static_cast<float>(max_val) * (1.0 / static_cast<double>(largest(images.dtype())));
+}
+// Means of 2 x 2 pixels, those of the last row and column twice where their number is odd.
+Tensor half_of(const Tensor& images) {
+  ops::Ints front = images.shape().dims();
+  const ops::Ints image(front.end() - 3, front.end());
+  front.resize(front.size() - 3);
+  Tensor x = ops::reshape(images, {-1, image[0], image[1], image[2]});
+  if (image[0] % 2 != 0 || image[1] % 2 != 0)
+    x = ops::pad(x, ops::Paddings{{0, 0}, {0, image[0] % 2}, {0, image[1] % 2}, {0, 0}}, "SYMMETRIC");
+  x = ops::avg_pool(x);
+  for (const int axis : {1, 2, 3}) front.push_back(x.dim(axis));
+  return ops::reshape(x, front);
+}
+
+}  // namespace
+
+Tensor ssim(const Tensor& a, const Tensor& b, const SsimKeywords& keywords) {
+  const Tensor x = convert_image_dtype(a, DType::kFloat32), y = convert_image_dtype(b, DType::kFloat32);
+  return ops::reduce_mean(similarity(x, y, highest_of(a, keywords.max_val), keywords).index, -1);
+}
+Tensor ssim_multiscale(const Tensor& img1, const Tensor& img2, const MultiscaleKeywords& o) {
+  if (o.power_factors.empty()) throw_invalid_argument("ssim_multiscale: power_factors has no numbers");
+  Tensor x = convert_image_dtype(img1, DType::kFloat32), y = convert_image_dtype(img2, DType::kFloat32);
+  const SsimKeywords keywords{{}, o.max_val, o.filter_size, o.filter_sigma, o.k1, o.k2};
+  const double highest = highest_of(img1, o.max_val);
+  Tensor product;
+  for (std::size_t scale = 0; scale < o.power_factors.size(); ++scale) {
+    if (scale > 0) x = half_of(x), y = half_of(y);
+    const Similarity at_scale = similarity(x, y, highest, keywords);
+    const bool last = scale + 1 == o.power_factors.size();
+    const Tensor factor = ops::pow(ops::relu(last ? at_scale.index : at_scale.contrast), o.power_factors[scale]);
+    product = product.defined() ? product * factor : factor;
+  }
+  return ops::reduce_mean(product, -1);
+}
+Tensor extract_glimpse(const Tensor& input, const GlimpseKeywords& o) {
+  return ops::call1(
+      "ExtractGlimpseV2", {input, ops::cast(ops::shape_tensor(o.size), DType::kInt32), o.offsets},
+      {{"centered", o.centered}, {"normalized", o.normalized}, {"noise", o.noise}, {"uniform_noise", false}});
 }
 
 Tensor sobel_edges(const Tensor& images) {
@@ -350,16 +396,53 @@ Tensor decode_image(const Tensor& contents, const DecodeKeywords& keywords) {
       "DecodeImage", {contents},
       {{"channels", keywords.channels}, {"dtype", keywords.dtype}, {"expand_animations", keywords.expand_animations}});
 }
-Tensor decode_jpeg(const Tensor& contents, std::int64_t channels) {
-  return ops::call1("DecodeJpeg", {contents}, {{"channels", channels}});
+namespace {
+
+ops::Attrs attributes(const JpegKeywords& o) {
+  return {{"channels", o.channels},
+          {"ratio", o.ratio},
+          {"fancy_upscaling", o.fancy_upscaling},
+          {"try_recover_truncated", o.try_recover_truncated},
+          {"acceptable_fraction", static_cast<float>(o.acceptable_fraction)},
+          {"dct_method", o.dct_method}};
+}
+
+}  // namespace
+Tensor decode_jpeg(const Tensor& contents, const JpegKeywords& o) {
+  return ops::call1("DecodeJpeg", {contents}, attributes(o));
+}
+Tensor decode_and_crop_jpeg(const Tensor& contents, const Tensor& crop_window, const JpegKeywords& o) {
+  return ops::call1("DecodeAndCropJpeg", {contents, ops::cast(crop_window, DType::kInt32)}, attributes(o));
+}
+Tensor decode_bmp(const Tensor& contents, const ChannelsKeywords& o) {
+  return ops::call1("DecodeBmp", {contents}, {{"channels", o.channels}});
+}
+Tensor decode_gif(const Tensor& contents) { return ops::call1("DecodeGif", {contents}); }
+Tensor extract_jpeg_shape(const Tensor& contents, const ShapeTypeKeywords& o) {
+  return ops::call1("ExtractJpegShape", {contents}, {{"output_type", DType(o.output_type)}});
+}
+Tensor is_jpeg(const Tensor& contents) {
+  const std::string bytes = contents.item<std::string>();
+  return Tensor::scalar(bytes.starts_with("\xff\xd8\xff"));
 }
 Tensor decode_png(const Tensor& contents, std::int64_t channels, DTypeLike dtype) {
   return ops::call1("DecodePng", {contents}, {{"channels", channels}, {"dtype", dtype}});
 }
-Tensor encode_jpeg(const Tensor& image, std::int64_t quality) {
-  return ops::call1("EncodeJpeg", {image}, {{"quality", quality}});
+Tensor encode_jpeg(const Tensor& image, const EncodeJpegKeywords& o) {
+  return ops::call1("EncodeJpeg", {image},
+                    {{"format", o.format},
+                     {"quality", o.quality},
+                     {"progressive", o.progressive},
+                     {"optimize_size", o.optimize_size},
+                     {"chroma_downsampling", o.chroma_downsampling},
+                     {"density_unit", o.density_unit},
+                     {"x_density", o.x_density},
+                     {"y_density", o.y_density},
+                     {"xmp_metadata", o.xmp_metadata}});
 }
-Tensor encode_png(const Tensor& image) { return ops::call1("EncodePng", {image}); }
+Tensor encode_png(const Tensor& image, const EncodePngKeywords& o) {
+  return ops::call1("EncodePng", {image}, {{"compression", o.compression}});
+}
 Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type) {
   return ops::call1("DecodeRaw", {input_bytes}, {{"out_type", out_type}});
 }

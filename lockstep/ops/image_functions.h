@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
@@ -140,6 +141,55 @@ struct MaxValKeywords {
 inline Tensor psnr(const Tensor& a, const Tensor& b, const MaxValKeywords& keywords) {
   return psnr(a, b, keywords.max_val);
 }
+struct SsimOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t filter_size = 11;
+  double filter_sigma = 1.5;
+  double k1 = 0.01;
+  double k2 = 0.03;
+};
+inline Tensor ssim(const Tensor& a, const Tensor& b, double max_val, const SsimOptions& o) {
+  return ssim(a, b, SsimKeywords{{}, max_val, o.filter_size, o.filter_sigma, o.k1, o.k2});
+}
+// The weighted geometric mean of the contrasts at several scales, each half of the one before, and of the index itself
+// at the last one.
+struct MultiscaleKeywords {
+  FieldNamesOnly names_only = {};
+  double max_val = 1;
+  std::vector<double> power_factors = {0.0448, 0.2856, 0.3001, 0.2363, 0.1333};
+  std::int64_t filter_size = 11;
+  double filter_sigma = 1.5;
+  double k1 = 0.01;
+  double k2 = 0.03;
+};
+Tensor ssim_multiscale(const Tensor& img1, const Tensor& img2, const MultiscaleKeywords& o);
+template <typename Number>
+requires std::is_arithmetic_v<Number> Tensor ssim_multiscale(const Tensor& img1, const Tensor& img2, Number max_val,
+                                                             MultiscaleKeywords o = {}) {
+  o.max_val = static_cast<double>(max_val);
+  return ssim_multiscale(img1, img2, o);
+}
+// Windows of the images around offsets (batch, 2), from -1 to 1 around the middle; or, not normalized, in pixels.
+// Pixels outside of an image are random: "uniform" or "gaussian", or "zero".
+struct GlimpseKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg size = {};
+  Tensor offsets = {};
+  bool centered = true;
+  bool normalized = true;
+  std::string noise = "uniform";
+};
+Tensor extract_glimpse(const Tensor& input, const GlimpseKeywords& o);
+struct GlimpseOptions {
+  FieldNamesOnly names_only = {};
+  bool centered = true;
+  bool normalized = true;
+  std::string noise = "uniform";
+};
+template <int = 0>
+Tensor extract_glimpse(const Tensor& input, const ShapeArg& size, const Tensor& offsets, const GlimpseOptions& o = {}) {
+  return extract_glimpse(input, GlimpseKeywords{{}, size, offsets, o.centered, o.normalized, o.noise});
+}
 // (batch, height, width, channels, 2): the vertical and the horizontal derivative. Of a batch of images.
 Tensor sobel_edges(const Tensor& images);
 struct ImageGradients {
@@ -191,16 +241,64 @@ struct DecodeKeywords {
 };
 // Of JPEG, PNG, BMP and GIF. Throw InvalidArgument for damaged files.
 Tensor decode_image(const Tensor& contents, const DecodeKeywords& keywords = {});
-Tensor decode_jpeg(const Tensor& contents, std::int64_t channels = 0);
+struct JpegKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t channels = 0;
+  std::int64_t ratio = 1;  // 2, 4 or 8: the image is that much smaller
+  bool fancy_upscaling = true;
+  bool try_recover_truncated = false;
+  double acceptable_fraction = 1;
+  std::string dct_method = {};
+};
+Tensor decode_jpeg(const Tensor& contents, const JpegKeywords& keywords = {});
 Tensor decode_png(const Tensor& contents, std::int64_t channels = 0, DTypeLike dtype = DType::kUInt8);
-inline Tensor decode_jpeg(const Tensor& contents, const DecodeKeywords& keywords) {
-  return decode_jpeg(contents, keywords.channels);
+template <std::integral I>
+Tensor decode_jpeg(const Tensor& contents, I channels, JpegKeywords keywords = {}) {
+  keywords.channels = channels;
+  return decode_jpeg(contents, keywords);
 }
 inline Tensor decode_png(const Tensor& contents, const DecodeKeywords& keywords) {
   return decode_png(contents, keywords.channels, keywords.dtype);
 }
-Tensor encode_jpeg(const Tensor& image, std::int64_t quality = 95);
-Tensor encode_png(const Tensor& image);
+// The window (y, x, height, width) of the image of a JPEG file.
+Tensor decode_and_crop_jpeg(const Tensor& contents, const Tensor& crop_window, const JpegKeywords& keywords = {});
+struct ChannelsKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t channels = 0;
+};
+Tensor decode_bmp(const Tensor& contents, const ChannelsKeywords& keywords = {});
+inline Tensor decode_bmp(const Tensor& contents, std::int64_t channels) {
+  return decode_bmp(contents, ChannelsKeywords{{}, channels});
+}
+Tensor decode_gif(const Tensor& contents);  // (frames, height, width, 3)
+// (height, width, channels), int32, of the header of a JPEG file.
+struct ShapeTypeKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike output_type = DType::kInt32;
+};
+Tensor extract_jpeg_shape(const Tensor& contents, const ShapeTypeKeywords& keywords = {});
+Tensor is_jpeg(const Tensor& contents);  // whether the bytes begin like a JPEG file
+struct EncodeJpegKeywords {
+  FieldNamesOnly names_only = {};
+  std::string format = {};  // "grayscale" or "rgb"; default: by the number of channels
+  std::int64_t quality = 95;
+  bool progressive = false;
+  bool optimize_size = false;
+  bool chroma_downsampling = true;
+  std::string density_unit = "in";
+  std::int64_t x_density = 300;
+  std::int64_t y_density = 300;
+  std::string xmp_metadata = {};
+};
+Tensor encode_jpeg(const Tensor& image, const EncodeJpegKeywords& keywords = {});
+inline Tensor encode_jpeg(const Tensor& image, std::int64_t quality) {
+  return encode_jpeg(image, EncodeJpegKeywords{{}, {}, quality});
+}
+struct EncodePngKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t compression = -1;
+};
+Tensor encode_png(const Tensor& image, const EncodePngKeywords& keywords = {});
 // Numbers from the bytes of strings.
 Tensor decode_raw(const Tensor& input_bytes, DTypeLike out_type);
 

@@ -143,8 +143,8 @@ inline Tensor cast(const Tensor& x, const CastKeywords& keywords) { return cast(
 
 struct ClipKeywords {
   FieldNamesOnly names_only = {};
-  std::optional<double> clip_value_min = std::nullopt;
-  std::optional<double> clip_value_max = std::nullopt;
+  Tensor clip_value_min = {};  // numbers, lists or tensors, which broadcast to x
+  Tensor clip_value_max = {};
 };
 // Throws InvalidArgument unless both are given.
 Tensor clip_by_value(const Tensor& x, const ClipKeywords& keywords);
@@ -327,11 +327,10 @@ inline TopK top_k(const Tensor& x, const TopKKeywords& keywords) { return top_k(
 struct EyeKeywords {
   FieldNamesOnly names_only = {};
   std::optional<std::int64_t> num_columns = std::nullopt;
+  Ints batch_shape = {};  // one matrix for each place of it
   DTypeLike dtype = DType::kFloat32;
 };
-inline Tensor eye(std::int64_t rows, const EyeKeywords& keywords) {
-  return eye(rows, keywords.num_columns, keywords.dtype);
-}
+Tensor eye(std::int64_t rows, const EyeKeywords& keywords);
 
 // Axes of tensordot: a number, or axes of a and of b: {{1}, {0}}.
 struct TensordotKeywords {
@@ -422,7 +421,10 @@ inline Tensor norm(const Tensor& x, const NormKeywords& keywords) {
 
 namespace lockstep {
 
-// sum(model.losses()) of Python: of a list of tensors of one shape; 0 where there are none.
+// sum(model.losses()) of Python: of a list of tensors of one shape; 0 where there are none. Of a tensor: of its first
+// axis.
+template <ops::OneTensor X>
+requires std::is_class_v<X> Tensor sum(const X& x) { return ops::reduce_sum(static_cast<Tensor>(x), 0); }
 inline Tensor sum(const Tensors& values) { return values.empty() ? Tensor::scalar(0.0F) : ops::add_n(values); }
 // Of numbers.
 template <typename T>

@@ -38,19 +38,46 @@ Tensor matmul(const Tensor& a, const Tensor& b, const AdjointKeywords& keywords)
   return matmul(keywords.adjoint_a ? conj(a) : a, keywords.adjoint_b ? conj(b) : b, keywords.adjoint_a,
                 keywords.adjoint_b);
 }
-Tensor diag(const Tensor& diagonal, const DiagonalKeywords& keywords) {
-  return call1("MatrixDiagV3", {diagonal, Tensor::scalar(std::int32_t{keywords.k}), Tensor::scalar(std::int32_t{-1}),
-                                Tensor::scalar(std::int32_t{-1}), cast(Tensor::scalar(0.0F), diagonal.dtype())});
+Tensor bincount(const Tensor& arr, const BincountKeywords& o) {
+  const int axis = o.axis.value_or(0);
+  if (axis != 0 && axis != -1)
+    throw_invalid_argument(fmt::format("bincount: invalid axis: found {}, expected 0 or -1", axis));
+  if (o.weights.defined() && o.binary_output)
+    throw_invalid_argument("bincount: weights and binary_output exclude each other");
+  Tensor x = is_integer(arr.dtype()) ? arr : cast(arr, DType::kInt32);
+  const auto known = cast(reshape(x, {-1}), DType::kInt64).to_vector<std::int64_t>();
+  std::int64_t size = known.empty() ? 0 : *std::max_element(known.begin(), known.end()) + 1;
+  if (o.minlength) size = std::max(size, *o.minlength);
+  if (o.maxlength) size = std::min(size, *o.maxlength);
+  Tensor weights = o.weights;
+  if (axis == 0) {
+    x = reshape(x, {-1});
+    if (weights.defined()) weights = reshape(weights, {-1});
+  }
+  if (!weights.defined()) weights = Tensor::zeros(Shape{0}, o.dtype);
+  return call1("DenseBincount", {x, constant(static_cast<double>(size), x.dtype()), weights},
+               {{"binary_output", o.binary_output}});
 }
-Tensor diag_part(const Tensor& input, const DiagonalKeywords& keywords) {
-  return call1("MatrixDiagPartV3",
-               {input, Tensor::scalar(std::int32_t{keywords.k}), cast(Tensor::scalar(0.0F), input.dtype())});
+Tensor confusion_matrix(const ConfusionKeywords& o) {
+  const Tensor labels = cast(reshape(o.labels, {-1}), DType::kInt64);
+  const Tensor predictions = cast(reshape(o.predictions, {-1}), DType::kInt64);
+  const auto values = concat({labels, predictions}, 0).to_vector<std::int64_t>();
+  std::int64_t classes = 0;
+  for (const std::int64_t value : values) {
+    if (value < 0 || (o.num_classes && value >= *o.num_classes)) {
+      throw_invalid_argument(fmt::format("confusion_matrix: found the class {}, expected 0 or more{}", value,
+                                         o.num_classes ? fmt::format(" and below {}", *o.num_classes) : ""));
+    }
+    classes = std::max(classes, value + 1);
+  }
+  classes = o.num_classes.value_or(classes);
+  const Tensor counts = o.weights.defined() ? cast(o.weights, o.dtype) : ones(labels.shape(), o.dtype);
+  return scatter_nd(stack({labels, predictions}, 1), counts, constant_ints({classes, classes}, DType::kInt64));
 }
-Tensor bincount(const Tensor& arr, const BincountKeywords& keywords) {
-  const auto values = cast(reshape(arr, {-1}), DType::kInt64).to_vector<std::int64_t>();
-  const std::int64_t largest = values.empty() ? -1 : *std::max_element(values.begin(), values.end());
-  const Tensor counts = bincount(arr, std::max(largest + 1, keywords.minlength), keywords.weights);
-  return keywords.weights.defined() ? counts : cast(counts, DType::kInt32);
+Tensor histogram_fixed_width_bins(const Tensor& values, const Tensor& value_range, const BinsKeywords& o) {
+  const Tensor low = value_range[0], high = value_range[1];
+  const Tensor places = floor(static_cast<double>(o.nbins) * ((values - low) / (high - low)));
+  return cast(clip_by_value(places, 0.0, static_cast<double>(o.nbins - 1)), o.dtype);
 }
 Tensor igamma(const Tensor& a, const Tensor& x) { return call1("Igamma", {a, x}); }
 Tensor igammac(const Tensor& a, const Tensor& x) { return call1("Igammac", {a, x}); }
@@ -70,6 +97,82 @@ Tensor batch_to_space(const Tensor& input, const BatchToSpaceKeywords& o) {
   return call1("BatchToSpaceND", {input, o.block_shape, o.crops});
 }
 
+Tensor broadcast_dynamic_shape(const Tensor& shape_x, const Tensor& shape_y) {
+  return call1("BroadcastArgs", {shape_x, shape_y});
+}
+Shape broadcast_static_shape(const Shape& shape_x, const Shape& shape_y) {
+  if (!shape_x.known_rank() || !shape_y.known_rank()) return Shape::unknown_rank();
+  const int rank = std::max(shape_x.rank(), shape_y.rank());
+  std::vector<std::int64_t> dims;
+  for (int i = -rank; i < 0; ++i) {
+    const std::int64_t x = -i <= shape_x.rank() ? shape_x[i] : 1, y = -i <= shape_y.rank() ? shape_y[i] : 1;
+    if (x > 1 && y > 1 && x != y) {
+      throw_invalid_argument(fmt::format("broadcast_static_shape: the shapes {} and {} do not fit", shape_x.to_string(),
+                                         shape_y.to_string()));
+    }
+    dims.push_back(x == 1 ? y : y == 1 ? x : std::max(x, y));
+  }
+  return Shape(dims);
+}
+Unpacked shape_n(const Tensors& input, DTypeLike out_type) {
+  Tensors out;
+  for (const Tensor& x : input) out.push_back(shape_of(x, out_type));
+  return out;
+}
+Unpacked identity_n(const Tensors& input) { return call("IdentityN", std::span<const Tensor>(input)); }
+Tensor parallel_stack(const Tensors& values) { return stack(values, 0); }
+Tensor unravel_index(const Tensor& indices, const Tensor& dims) {
+  return call1("UnravelIndex", {indices, cast(dims, indices.dtype())});
+}
+Tensor boolean_mask(const Tensor& tensor, const MaskKeywords& o) {
+  const int axis = o.axis < 0 ? o.axis + tensor.rank() : o.axis, rank = o.mask.rank();
+  if (axis == 0) return boolean_mask(tensor, o.mask);
+  if (rank == 0 || axis < 0 || axis + rank > tensor.rank()) {
+    throw_invalid_argument(
+        fmt::format("boolean_mask: the mask of shape {} at axis {} does not fit the tensor of "
+                    "shape {}",
+                    o.mask.shape().to_string(), o.axis, tensor.shape().to_string()));
+  }
+  std::vector<std::int64_t> dims;
+  std::int64_t masked = 1;
+  for (int i = 0; i < tensor.rank(); ++i) {
+    if (i < axis || i >= axis + rank) {
+      dims.push_back(tensor.dim(i));
+      continue;
+    }
+    if (tensor.dim(i) != o.mask.dim(i - axis)) {
+      throw_invalid_argument(
+          fmt::format("boolean_mask: the mask of shape {} at axis {} does not fit the tensor of "
+                      "shape {}",
+                      o.mask.shape().to_string(), o.axis, tensor.shape().to_string()));
+    }
+    masked *= tensor.dim(i);
+    if (i == axis + rank - 1) dims.push_back(masked);
+  }
+  return gather(reshape(tensor, Shape(dims)), squeeze(where(reshape(o.mask, {-1})), {1}), axis);
+}
+Tensor linspace(const Tensor& start, const Tensor& stop, std::int64_t num, const LinspaceAxisKeywords& o) {
+  if (num < 1) throw_invalid_argument(fmt::format("linspace: invalid num: found {}, expected 1 or more", num));
+  const Tensor shape = broadcast_dynamic_shape(shape_of(start), shape_of(stop));
+  const Tensor first = expand_dims(broadcast_to(start, shape), o.axis);
+  const Tensor last = expand_dims(broadcast_to(stop, shape), o.axis);
+  if (num == 1) return first;
+  const Tensor delta = (last - first) / static_cast<double>(num - 1);
+  Tensors parts = {first};
+  for (std::int64_t i = 1; i + 1 < num; ++i) parts.push_back(first + delta * static_cast<double>(i));
+  parts.push_back(last);
+  return concat(parts, o.axis);
+}
+Tensor extract_volume_patches(const Tensor& input, const VolumePatchesKeywords& o) {
+  return call1("ExtractVolumePatches", {input}, {{"ksizes", o.ksizes}, {"strides", o.strides}, {"padding", o.padding}});
+}
+Tensor edit_distance(const SparseTensor& hypothesis, const SparseTensor& truth, const DistanceKeywords& o) {
+  return call1("EditDistance",
+               {hypothesis.indices(), hypothesis.values(), hypothesis.dense_shape(), truth.indices(), truth.values(),
+                truth.dense_shape()},
+               {{"normalize", o.normalize}});
+}
+
 }  // namespace lockstep::ops
 
 namespace lockstep::sets {
@@ -79,12 +182,22 @@ SparseTensor of_rows(const Tensor& a, const Tensor& b, const char* operation) {
   const Tensors out = ops::call("DenseToDenseSetOperation", {a, b}, {{"set_operation", std::string(operation)}});
   return {out[0], out[1], out[2]};
 }
+SparseTensor of_rows(const SparseTensor& a, const SparseTensor& b, const char* operation) {
+  const Tensors out = ops::call("SparseToSparseSetOperation",
+                                {a.indices(), a.values(), a.dense_shape(), b.indices(), b.values(), b.dense_shape()},
+                                {{"set_operation", std::string(operation)}});
+  return {out[0], out[1], out[2]};
+}
 
 }  // namespace
 
 SparseTensor intersection(const Tensor& a, const Tensor& b) { return of_rows(a, b, "intersection"); }
 SparseTensor set_union(const Tensor& a, const Tensor& b) { return of_rows(a, b, "union"); }
 SparseTensor difference(const Tensor& a, const Tensor& b) { return of_rows(a, b, "a-b"); }
+SparseTensor intersection(const SparseTensor& a, const SparseTensor& b) { return of_rows(a, b, "intersection"); }
+SparseTensor set_union(const SparseTensor& a, const SparseTensor& b) { return of_rows(a, b, "union"); }
+SparseTensor difference(const SparseTensor& a, const SparseTensor& b) { return of_rows(a, b, "a-b"); }
+Tensor size(const SparseTensor& a) { return ops::call1("SetSize", {a.indices(), a.values(), a.dense_shape()}); }
 
 }  // namespace lockstep::sets
 

@@ -64,12 +64,6 @@ struct BandKeywords {
 inline Tensor band_part(const Tensor& input, const BandKeywords& o) {
   return band_part(input, o.num_lower, o.num_upper);
 }
-struct DiagonalKeywords {
-  FieldNamesOnly names_only = {};
-  int k = 0;  // above the main diagonal, or if negative below it
-};
-Tensor diag(const Tensor& diagonal, const DiagonalKeywords& keywords);
-Tensor diag_part(const Tensor& input, const DiagonalKeywords& keywords);
 struct NormalizeKeywords {
   FieldNamesOnly names_only = {};
   NormOrder ord = {};
@@ -88,20 +82,30 @@ Nested<Tensor> map_fn(Fn fn, const Nested<Tensor>& elems, const MapKeywords&) {
 
 struct BincountKeywords {
   FieldNamesOnly names_only = {};
-  std::int64_t minlength = 0;
-  Tensor weights = {};  // what each element counts; default: 1, and the result is int32
+  Tensor weights = {};  // what each element counts; default: 1, and the result has the dtype
+  std::optional<std::int64_t> minlength = std::nullopt;
+  std::optional<std::int64_t> maxlength = std::nullopt;  // larger numbers are left out
+  DTypeLike dtype = DType::kInt32;
+  std::optional<int> axis = std::nullopt;  // 0: of all elements; -1: of each row of a matrix
+  bool binary_output = false;              // whether a number comes, rather than how often
 };
 Tensor bincount(const Tensor& arr, const BincountKeywords& keywords);
 struct ConfusionKeywords {
   FieldNamesOnly names_only = {};
   Tensor labels = {}, predictions = {};  // where they are not given by position
   std::optional<std::int64_t> num_classes = std::nullopt;
+  Tensor weights = {};  // what each label counts; default: 1
+  DTypeLike dtype = DType::kInt32;
 };
-inline Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions, const ConfusionKeywords& o) {
-  return confusion_matrix(labels, predictions, o.num_classes);
+Tensor confusion_matrix(const ConfusionKeywords& o);
+inline Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions, ConfusionKeywords o) {
+  o.labels = labels, o.predictions = predictions;
+  return confusion_matrix(o);
 }
-inline Tensor confusion_matrix(const ConfusionKeywords& o) {
-  return confusion_matrix(o.labels, o.predictions, o.num_classes);
+inline Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions, std::int64_t num_classes,
+                               ConfusionKeywords o) {
+  o.num_classes = num_classes;
+  return confusion_matrix(labels, predictions, o);
 }
 struct SideKeywords {
   FieldNamesOnly names_only = {};
@@ -134,6 +138,16 @@ inline Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_ra
   o.values = values;
   o.value_range = value_range;
   return histogram_fixed_width(o);
+}
+// The place in the histogram of each value.
+struct BinsKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t nbins = 100;
+  DTypeLike dtype = DType::kInt32;
+};
+Tensor histogram_fixed_width_bins(const Tensor& values, const Tensor& value_range, const BinsKeywords& o = {});
+inline Tensor histogram_fixed_width_bins(const Tensor& values, const Tensor& value_range, std::int64_t nbins) {
+  return histogram_fixed_width_bins(values, value_range, BinsKeywords{{}, nbins});
 }
 // Of texts: equal(x, "cat"), x == "cat".
 template <std::convertible_to<std::string_view> Text>
@@ -189,6 +203,71 @@ struct BatchToSpaceKeywords {
   Tensor crops = {};  // (axes, 2)
 };
 Tensor batch_to_space(const Tensor& input, const BatchToSpaceKeywords& o);
+template <int = 0>
+Tensor space_to_batch(const Tensor& input, const Tensor& block_shape, const Tensor& paddings) {
+  return space_to_batch(input, SpaceToBatchKeywords{{}, block_shape, paddings});
+}
+template <int = 0>
+Tensor batch_to_space(const Tensor& input, const Tensor& block_shape, const Tensor& crops) {
+  return batch_to_space(input, BatchToSpaceKeywords{{}, block_shape, crops});
+}
+
+// ---- shapes ----------------------------------------------------------------------------------------------
+// The shape of sums of tensors of these shapes: of vectors of integers, and of shapes that are known.
+Tensor broadcast_dynamic_shape(const Tensor& shape_x, const Tensor& shape_y);
+Shape broadcast_static_shape(const Shape& shape_x, const Shape& shape_y);
+Unpacked shape_n(const Tensors& input, DTypeLike out_type = DType::kInt32);
+inline Unpacked shape_n(const Tensors& input, const OutTypeKeywords& o) { return shape_n(input, o.out_type); }
+Unpacked identity_n(const Tensors& input);
+Tensor parallel_stack(const Tensors& values);
+// Coordinates, one row for each axis, of places among all elements of a tensor of the shape `dims`.
+Tensor unravel_index(const Tensor& indices, const Tensor& dims);
+struct UnravelKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor indices = {};
+  Tensor dims = {};
+};
+inline Tensor unravel_index(const UnravelKeywords& o) { return unravel_index(o.indices, o.dims); }
+// Of the axes of the mask, which begin at `axis`.
+struct MaskKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor mask = {};  // where it is not given by position
+  int axis = 0;
+};
+Tensor boolean_mask(const Tensor& tensor, const MaskKeywords& o);
+inline Tensor boolean_mask(const Tensor& tensor, const Tensor& mask, MaskKeywords o) {
+  o.mask = mask;
+  return boolean_mask(tensor, o);
+}
+inline Tensor boolean_mask(const Tensor& tensor, const Tensor& mask, int axis) {
+  return boolean_mask(tensor, MaskKeywords{{}, mask, axis});
+}
+// Of tensors of any shape, along a new axis.
+struct LinspaceAxisKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 0;
+};
+Tensor linspace(const Tensor& start, const Tensor& stop, std::int64_t num, const LinspaceAxisKeywords& o);
+// Patches of a batch of volumes, (batch, depths, rows, columns, depth · height · width · channels). Sizes and strides
+// have five numbers, the first and the last of which are 1.
+struct VolumePatchesKeywords {
+  FieldNamesOnly names_only = {};
+  std::vector<std::int64_t> ksizes = {};
+  std::vector<std::int64_t> strides = {};
+  std::string padding = "VALID";  // or "SAME"
+};
+Tensor extract_volume_patches(const Tensor& input, const VolumePatchesKeywords& o);
+template <int = 0>
+Tensor extract_volume_patches(const Tensor& input, const std::vector<std::int64_t>& ksizes,
+                              const std::vector<std::int64_t>& strides, const std::string& padding) {
+  return extract_volume_patches(input, VolumePatchesKeywords{{}, ksizes, strides, padding});
+}
+// Levenshtein's distance of the rows of two sparse tensors; normalized by the length of the row of truth.
+struct DistanceKeywords {
+  FieldNamesOnly names_only = {};
+  bool normalize = true;
+};
+Tensor edit_distance(const SparseTensor& hypothesis, const SparseTensor& truth, const DistanceKeywords& o = {});
 
 }  // namespace lockstep::ops
 
@@ -202,6 +281,22 @@ namespace lockstep::sets {
 SparseTensor intersection(const Tensor& a, const Tensor& b);
 SparseTensor set_union(const Tensor& a, const Tensor& b);  // `union` is a keyword of C++
 SparseTensor difference(const Tensor& a, const Tensor& b);
+inline SparseTensor union_(const Tensor& a, const Tensor& b) { return set_union(a, b); }
+// Of the rows of sparse tensors, or of a tensor and a sparse one.
+SparseTensor intersection(const SparseTensor& a, const SparseTensor& b);
+SparseTensor set_union(const SparseTensor& a, const SparseTensor& b);
+SparseTensor difference(const SparseTensor& a, const SparseTensor& b);
+inline SparseTensor union_(const SparseTensor& a, const SparseTensor& b) { return set_union(a, b); }
+struct DifferenceKeywords {
+  FieldNamesOnly names_only = {};
+  bool aminusb = true;  // or else the elements of b that a does not have
+};
+template <typename A, typename B>
+SparseTensor difference(const A& a, const B& b, const DifferenceKeywords& o) {
+  return o.aminusb ? difference(a, b) : difference(b, a);
+}
+// How many different elements each row has, int32.
+Tensor size(const SparseTensor& a);
 
 }  // namespace lockstep::sets
 

@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/keywords.h"
 #include "lockstep/ops/operators.h"
+#include "lockstep/ops/tensor_functions.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::image {
 namespace {
@@ -98,17 +101,18 @@ Tensor random_saturation(const Tensor& images, double lower, double upper, const
 Tensor random_hue(const Tensor& images, double max_delta, const SeedOptions& options) {
   return adjust_hue(images, delta_of("random_hue", max_delta, 0.5, following(options)));
 }
-Tensor stateless_random_brightness(const Tensor& images, double max_delta, const Tensor& seed) {
-  return adjust_brightness(images, delta_of("stateless_random_brightness", max_delta, kUnlimited, stateless(seed)));
+Tensor stateless_random_brightness(const Tensor& images, double max_delta, const SeedKeywords& keywords) {
+  return adjust_brightness(images,
+                           delta_of("stateless_random_brightness", max_delta, kUnlimited, stateless(keywords.seed)));
 }
-Tensor stateless_random_contrast(const Tensor& images, double lower, double upper, const Tensor& seed) {
-  return adjust_contrast(images, factor_of("stateless_random_contrast", lower, upper, stateless(seed)));
+Tensor stateless_random_contrast(const Tensor& images, double lower, double upper, const SeedKeywords& keywords) {
+  return adjust_contrast(images, factor_of("stateless_random_contrast", lower, upper, stateless(keywords.seed)));
 }
-Tensor stateless_random_saturation(const Tensor& images, double lower, double upper, const Tensor& seed) {
-  return adjust_saturation(images, factor_of("stateless_random_saturation", lower, upper, stateless(seed)));
+Tensor stateless_random_saturation(const Tensor& images, double lower, double upper, const SeedKeywords& keywords) {
+  return adjust_saturation(images, factor_of("stateless_random_saturation", lower, upper, stateless(keywords.seed)));
 }
-Tensor stateless_random_hue(const Tensor& images, double max_delta, const Tensor& seed) {
-  return adjust_hue(images, delta_of("stateless_random_hue", max_delta, 0.5, stateless(seed)));
+Tensor stateless_random_hue(const Tensor& images, double max_delta, const SeedKeywords& keywords) {
+  return adjust_hue(images, delta_of("stateless_random_hue", max_delta, 0.5, stateless(keywords.seed)));
 }
 
 Tensor random_crop(const Tensor& value, const RandomCropKeywords& keywords) {
@@ -119,11 +123,71 @@ Tensor random_crop(const Tensor& value, const RandomCropKeywords& keywords) {
                                         .seed = keywords.seed});
   });
 }
-Tensor stateless_random_crop(const Tensor& value, const ShapeArg& size, const Tensor& seed) {
+Tensor stateless_random_crop(const Tensor& value, const ShapeArg& size, const SeedKeywords& keywords) {
   return crop(value, size, [&](const Shape& shape) {
     return random::stateless_uniform(
-        shape, seed, {.minval = 0, .maxval = std::numeric_limits<std::int32_t>::max(), .dtype = DType::kInt32});
+        shape, keywords.seed,
+        {.minval = 0, .maxval = std::numeric_limits<std::int32_t>::max(), .dtype = DType::kInt32});
   });
+}
+
+namespace {
+
+// A quality from the lowest one to below the highest one.
+std::int64_t quality_of(std::int64_t lowest, std::int64_t highest, const std::function<Tensor()>& draw) {
+  if (lowest < 0 || highest > 100 || lowest >= highest) {
+    throw_invalid_argument(
+        fmt::format("random_jpeg_quality: invalid limits: found {} and {}, expected 0 <= lowest < "
+                    "highest <= 100",
+                    lowest, highest));
+  }
+  return draw().item<std::int64_t>();
+}
+template <typename Keywords>
+ops::Attrs attributes(const Keywords& o) {
+  return {{"aspect_ratio_range", std::vector<float>(o.aspect_ratio_range.begin(), o.aspect_ratio_range.end())},
+          {"area_range", std::vector<float>(o.area_range.begin(), o.area_range.end())},
+          {"max_attempts", o.max_attempts},
+          {"use_image_if_no_bounding_boxes", o.use_image_if_no_bounding_boxes}};
+}
+
+}  // namespace
+
+Tensor random_jpeg_quality(const Tensor& image, std::int64_t lowest, std::int64_t highest, const SeedOptions& options) {
+  return adjust_jpeg_quality(image, quality_of(lowest, highest, [&] {
+                               return ops::random::uniform(
+                                   Shape{},
+                                   {.minval = lowest, .maxval = highest, .dtype = DType::kInt32, .seed = options.seed});
+                             }));
+}
+Tensor stateless_random_jpeg_quality(const Tensor& image, std::int64_t lowest, std::int64_t highest,
+                                     const SeedKeywords& keywords) {
+  return adjust_jpeg_quality(image, quality_of(lowest, highest, [&] {
+                               return random::stateless_uniform(
+                                   Shape{}, keywords.seed,
+                                   {.minval = lowest, .maxval = highest, .dtype = DType::kInt32});
+                             }));
+}
+
+DistortedBox sample_distorted_bounding_box(const Tensor& image_size, const Tensor& bounding_boxes,
+                                           const DistortedBoxKeywords& o) {
+  ops::Attrs attrs = attributes(o);
+  if (o.seed != 0) {
+    const auto [seed, seed2] = random::op_seeds(o.seed);
+    attrs.set("seed", seed);
+    attrs.set("seed2", seed2);
+  }
+  const Tensors out =
+      ops::call("SampleDistortedBoundingBoxV2",
+                {image_size, bounding_boxes, Tensor::scalar(static_cast<float>(o.min_object_covered))}, attrs);
+  return {out[0], out[1], out[2]};
+}
+DistortedBox stateless_sample_distorted_bounding_box(const Tensor& image_size, const Tensor& bounding_boxes,
+                                                     const StatelessBoxKeywords& o) {
+  const Tensors out = ops::call(
+      "StatelessSampleDistortedBoundingBox",
+      {image_size, bounding_boxes, Tensor::scalar(static_cast<float>(o.min_object_covered)), o.seed}, attributes(o));
+  return {out[0], out[1], out[2]};
 }
 
 }  // namespace lockstep::image

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "lockstep/ops/image_functions.h"
 #include "lockstep/random/generator.h"
@@ -39,10 +41,26 @@ Tensor random_brightness(const Tensor& images, double max_delta, const SeedOptio
 Tensor random_contrast(const Tensor& images, double lower, double upper, const SeedOptions& options = {});
 Tensor random_saturation(const Tensor& images, double lower, double upper, const SeedOptions& options = {});
 Tensor random_hue(const Tensor& images, double max_delta, const SeedOptions& options = {});
-Tensor stateless_random_brightness(const Tensor& images, double max_delta, const Tensor& seed);
-Tensor stateless_random_contrast(const Tensor& images, double lower, double upper, const Tensor& seed);
-Tensor stateless_random_saturation(const Tensor& images, double lower, double upper, const Tensor& seed);
-Tensor stateless_random_hue(const Tensor& images, double max_delta, const Tensor& seed);
+Tensor stateless_random_brightness(const Tensor& images, double max_delta, const SeedKeywords& keywords);
+template <std::convertible_to<Tensor> T = Tensor>
+Tensor stateless_random_brightness(const Tensor& images, double max_delta, const T& seed) {
+  return stateless_random_brightness(images, max_delta, SeedKeywords{{}, seed});
+}
+Tensor stateless_random_contrast(const Tensor& images, double lower, double upper, const SeedKeywords& keywords);
+template <std::convertible_to<Tensor> T = Tensor>
+Tensor stateless_random_contrast(const Tensor& images, double lower, double upper, const T& seed) {
+  return stateless_random_contrast(images, lower, upper, SeedKeywords{{}, seed});
+}
+Tensor stateless_random_saturation(const Tensor& images, double lower, double upper, const SeedKeywords& keywords);
+template <std::convertible_to<Tensor> T = Tensor>
+Tensor stateless_random_saturation(const Tensor& images, double lower, double upper, const T& seed) {
+  return stateless_random_saturation(images, lower, upper, SeedKeywords{{}, seed});
+}
+Tensor stateless_random_hue(const Tensor& images, double max_delta, const SeedKeywords& keywords);
+template <std::convertible_to<Tensor> T = Tensor>
+Tensor stateless_random_hue(const Tensor& images, double max_delta, const T& seed) {
+  return stateless_random_hue(images, max_delta, SeedKeywords{{}, seed});
+}
 struct MaxDeltaKeywords {
   FieldNamesOnly names_only = {};
   double max_delta = 0;
@@ -66,6 +84,31 @@ inline Tensor stateless_random_contrast(const Tensor& images, const LimitsKeywor
 inline Tensor stateless_random_saturation(const Tensor& images, const LimitsKeywords& o) {
   return stateless_random_saturation(images, o.lower, o.upper, o.seed);
 }
+// With a seed by position.
+#define LOCKSTEP_SEEDED(function)                                                         \
+  template <std::integral Seed>                                                           \
+  Tensor function(const Tensor& images, double max_delta, Seed seed) {                    \
+    return function(images, max_delta, SeedOptions{{}, static_cast<std::int64_t>(seed)}); \
+  }
+LOCKSTEP_SEEDED(random_brightness)
+LOCKSTEP_SEEDED(random_hue)
+#undef LOCKSTEP_SEEDED
+#define LOCKSTEP_SEEDED(function)                                                            \
+  template <std::integral Seed>                                                              \
+  Tensor function(const Tensor& images, double lower, double upper, Seed seed) {             \
+    return function(images, lower, upper, SeedOptions{{}, static_cast<std::int64_t>(seed)}); \
+  }
+LOCKSTEP_SEEDED(random_contrast)
+LOCKSTEP_SEEDED(random_saturation)
+#undef LOCKSTEP_SEEDED
+#define LOCKSTEP_SEEDED(function)                                              \
+  template <std::integral Seed>                                                \
+  Tensor function(const Tensor& images, Seed seed) {                           \
+    return function(images, SeedOptions{{}, static_cast<std::int64_t>(seed)}); \
+  }
+LOCKSTEP_SEEDED(random_flip_left_right)
+LOCKSTEP_SEEDED(random_flip_up_down)
+#undef LOCKSTEP_SEEDED
 struct RandomDeltaKeywords {
   FieldNamesOnly names_only = {};
   double max_delta = 0;
@@ -101,7 +144,11 @@ template <std::convertible_to<ShapeArg> S = ShapeArg>
 Tensor random_crop(const Tensor& value, const S& size, const SeedOptions& options = {}) {
   return random_crop(value, RandomCropKeywords{{}, size, options.seed});
 }
-Tensor stateless_random_crop(const Tensor& value, const ShapeArg& size, const Tensor& seed);
+Tensor stateless_random_crop(const Tensor& value, const ShapeArg& size, const SeedKeywords& keywords);
+template <std::convertible_to<Tensor> T = Tensor>
+Tensor stateless_random_crop(const Tensor& value, const ShapeArg& size, const T& seed) {
+  return stateless_random_crop(value, size, SeedKeywords{{}, seed});
+}
 struct CropKeywords {
   FieldNamesOnly names_only = {};
   ShapeArg size = {};
@@ -109,6 +156,52 @@ struct CropKeywords {
 };
 inline Tensor stateless_random_crop(const Tensor& value, const CropKeywords& o) {
   return stateless_random_crop(value, o.size, o.seed);
+}
+
+// JPEG files of a random quality, read again.
+Tensor random_jpeg_quality(const Tensor& image, std::int64_t min_jpeg_quality, std::int64_t max_jpeg_quality,
+                           const SeedOptions& options = {});
+Tensor stateless_random_jpeg_quality(const Tensor& image, std::int64_t min_jpeg_quality, std::int64_t max_jpeg_quality,
+                                     const SeedKeywords& keywords);
+template <std::convertible_to<Tensor> T = Tensor>
+Tensor stateless_random_jpeg_quality(const Tensor& image, std::int64_t min_jpeg_quality, std::int64_t max_jpeg_quality,
+                                     const T& seed) {
+  return stateless_random_jpeg_quality(image, min_jpeg_quality, max_jpeg_quality, SeedKeywords{{}, seed});
+}
+
+// A random part of an image that contains at least a fraction of one of the boxes, (1, boxes, 4) from 0 to 1: where it
+// begins and its size, both for slice(), and it as a box, (1, 1, 4). Without a seed, or of seed 0, results differ in
+// each run.
+struct DistortedBox {
+  Tensor begin, size, bboxes;
+};
+struct DistortedBoxKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t seed = 0;
+  double min_object_covered = 0.1;
+  std::vector<double> aspect_ratio_range = {0.75, 1.33};
+  std::vector<double> area_range = {0.05, 1};
+  std::int64_t max_attempts = 100;
+  bool use_image_if_no_bounding_boxes = false;
+};
+DistortedBox sample_distorted_bounding_box(const Tensor& image_size, const Tensor& bounding_boxes,
+                                           const DistortedBoxKeywords& o = {});
+struct StatelessBoxKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor seed = {};
+  double min_object_covered = 0.1;
+  std::vector<double> aspect_ratio_range = {0.75, 1.33};
+  std::vector<double> area_range = {0.05, 1};
+  std::int64_t max_attempts = 100;
+  bool use_image_if_no_bounding_boxes = false;
+};
+DistortedBox stateless_sample_distorted_bounding_box(const Tensor& image_size, const Tensor& bounding_boxes,
+                                                     const StatelessBoxKeywords& o);
+template <std::convertible_to<Tensor> T = Tensor>
+DistortedBox stateless_sample_distorted_bounding_box(const Tensor& image_size, const Tensor& bounding_boxes,
+                                                     const T& seed, StatelessBoxKeywords o = {}) {
+  o.seed = seed;
+  return stateless_sample_distorted_bounding_box(image_size, bounding_boxes, o);
 }
 
 }  // namespace lockstep::image

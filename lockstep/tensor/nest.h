@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 
 #include "lockstep/tensor/structure.h"
@@ -33,6 +34,11 @@ Structure map(const std::function<Structure(const Tensors&)>& fn, const std::vec
 template <internal::OfLeaves<Tensor> Fn>
 Structure map_structure(Fn fn, const Structure& structure) {
   return internal::map([&fn](const Tensors& x) -> Structure { return fn(x[0]); }, {structure});
+}
+// Of numbers: map_structure(fn, {1, 2}).
+template <internal::OfLeaves<Tensor> Fn>
+Structure map_structure(Fn fn, std::initializer_list<Tensor> list) {
+  return internal::map([&fn](const Tensors& x) -> Structure { return fn(x[0]); }, {Structure(Tensors(list))});
 }
 template <internal::OfLeaves<Tensor, Tensor> Fn>
 Structure map_structure(Fn fn, const Structure& a, const Structure& b) {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "lockstep/lockstep.h"
-#include "tests/api/results.h"
+#include "tests/api/sums.h"
 
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
@@ -18,25 +18,6 @@ namespace ops = lockstep::ops;
 using ls::Tensor;
 
 namespace lines_of_functions {
-
-struct Row {
-  std::string name;
-  Tensor value;
-  double sum, weighted;  // of absolute values; of values times 1, 2, ..., 7, 1, 2, ...
-};
-
-void expect_sums(const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
-    const Numbers values = numbers(ops::reshape(row.value, {-1}));
-    double sum = 0, weighted = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      sum += std::abs(values[i]);
-      weighted += values[i] * static_cast<double>(i % 7 + 1);
-    }
-    EXPECT_NEAR(sum, row.sum, 2e-5 * std::max(1.0, row.sum)) << row.name;
-    EXPECT_NEAR(weighted, row.weighted, 4e-5 * std::max(1.0, row.sum)) << row.name;
-  }
-}
 
 TEST(FunctionLines, AreTensorFlows) {
   const auto x = waves({3, 4}, 0.7), m = waves({3, 3}, 0.9) + 3 * ops::eye(3), sig = waves({64}, 0.3);

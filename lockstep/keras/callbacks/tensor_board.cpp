@@ -1,26 +1,15 @@
-// An event file is a TFRecord file of Event messages (tensorflow/core/util/event.proto): the version "brain.Event:2",
-// then one Summary each. Fields by number:
-//   Event      1 wall_time (double), 2 step (varint), 3 file_version, 5 summary
-//   Summary    1 value: 1 tag, 8 tensor, 9 metadata
-//   metadata   1 plugin_data: 1 plugin_name, 2 content; 4 data_class (1 scalar, 2 tensor)
-//   tensor     1 dtype, 2 shape: 2 dim: 1 size; 4 tensor_content, 8 string_val
 #include "lockstep/keras/callbacks/tensor_board.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/formats/record_file_internal.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/keras/callbacks/event_file_internal.h"
 #include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/keras/models/from_config_internal.h"
 #include "lockstep/keras/models/model_impl.h"
@@ -31,99 +20,8 @@
 namespace lockstep::callbacks {
 namespace {
 
-constexpr std::uint64_t kFloat = 1, kDouble = 2, kString = 7;  // DataType
-
-class Message {
- public:
-  Message& varint(int field, std::uint64_t value) {
-    number(static_cast<std::uint64_t>(field) << 3);
-    number(value);
-    return *this;
-  }
-  Message& fixed(int field, double value) {
-    number(static_cast<std::uint64_t>(field) << 3 | 1);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-    return *this;
-  }
-  Message& bytes(int field, std::string_view value) {
-    number(static_cast<std::uint64_t>(field) << 3 | 2);
-    number(value.size());
-    bytes_ += value;
-    return *this;
-  }
-  Message& message(int field, const Message& value) { return bytes(field, value.bytes_); }
-  const std::string& text() const { return bytes_; }
-
- private:
-  void number(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
-  }
-  std::string bytes_;
-};
-
-template <typename T>
-std::string_view raw(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-class EventFile {
- public:
-  explicit EventFile(const std::string& folder) {
-    io::FileSystem& files = io::posix_file_system();
-    io::make_directories(files, folder);
-    std::array<char, 256> host{};
-    gethostname(host.data(), host.size() - 1);
-    static std::atomic<int> number{0};
-    file_ = files.create(io::join_path(folder, fmt::format("events.out.tfevents.{:.0f}.{}.{}.{}.v2", now(), host.data(),
-                                                           getpid(), number++)),
-                         0644);
-    record(Message().fixed(1, now()).bytes(3, "brain.Event:2"));
-  }
-  void write(std::int64_t step, const std::string& tag, const Message& tensor, const char* plugin,
-             std::string_view content, std::uint64_t data_class) {
-    Message metadata;
-    metadata.message(1, Message().bytes(1, plugin).bytes(2, content));
-    if (data_class != 0) metadata.varint(4, data_class);
-    const Message value = Message().bytes(1, tag).message(8, tensor).message(9, metadata);
-    record(
-        Message().fixed(1, now()).varint(2, static_cast<std::uint64_t>(step)).message(5, Message().message(1, value)));
-  }
-
- private:
-  void record(const Message& event) {
-    const std::string out = formats::tfrecord(event.text());
-    file_->write_at(end_, io::as_bytes(out));
-    end_ += out.size();
-  }
-  std::unique_ptr<io::WritableFile> file_;
-  std::uint64_t end_ = 0;
-};
-
-// Left edge, right edge and count of 30 buckets, as tf.summary.histogram makes them.
-std::vector<double> histogram(const std::vector<double>& values) {
-  constexpr std::size_t kBuckets = 30;
-  std::vector<double> rows(3 * kBuckets, 0.0);
-  if (values.empty()) return rows;
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  const double low = *least, high = *most, width = (high - low) / kBuckets;
-  if (!(high > low)) {
-    for (std::size_t i = 0; i < kBuckets; ++i) rows[3 * i] = low - 0.5, rows[3 * i + 1] = low + 0.5;
-    rows.back() = static_cast<double>(values.size());
-    return rows;
-  }
-  for (std::size_t i = 0; i < kBuckets; ++i) {
-    rows[3 * i] = low + width * static_cast<double>(i);
-    rows[3 * i + 1] = i + 1 == kBuckets ? high : low + width * static_cast<double>(i + 1);
-  }
-  for (const double value : values) {
-    const auto bucket = static_cast<std::size_t>(std::clamp((value - low) / width, 0.0, kBuckets - 1.0));
-    rows[3 * bucket + 2] += 1;
-  }
-  return rows;
-}
+using internal::EventFile;
+using internal::Message;
 
 class TensorBoardCallback final : public keras::Callback, public keras::ReadsTogether {
  public:
@@ -150,8 +48,10 @@ class TensorBoardCallback final : public keras::Callback, public keras::ReadsTog
     if (!writes() || !options_.write_graph || !trainer_) return;
     const std::string kind = trainer_->model().class_name();
     if (kind != "Functional" && kind != "Sequential") return;
-    const Message tensor =
-        Message().varint(1, kString).message(2, Message()).bytes(8, dump_json(keras::model_to_json(trainer_->model())));
+    const Message tensor = Message()
+                               .varint(1, internal::kString)
+                               .message(2, Message())
+                               .bytes(8, dump_json(keras::model_to_json(trainer_->model())));
     train().write(0, "keras", tensor, "graph_keras_model", "1", 0);
   }
   void on_train_end(const keras::Logs&) override { train_.reset(), validation_.reset(); }
@@ -204,8 +104,7 @@ class TensorBoardCallback final : public keras::Callback, public keras::ReadsTog
     return *file;
   }
   static void scalar(EventFile& file, std::int64_t step, const std::string& tag, double value) {
-    const std::vector<float> content = {static_cast<float>(value)};
-    file.write(step, tag, Message().varint(1, kFloat).message(2, Message()).bytes(4, raw(content)), "scalars", "", 1);
+    file.scalar(step, tag, value);
   }
   void write_histograms(int epoch) {
     if (!trainer_) return;
@@ -213,11 +112,7 @@ class TensorBoardCallback final : public keras::Callback, public keras::ReadsTog
       for (const keras::VariablePtr& weight : layer->weights()) {
         std::string tag = weight->path() + "/histogram";
         std::replace(tag.begin(), tag.end(), ':', '_');
-        const std::vector<double> rows = histogram(ops::cast(weight->numpy(), DType::kFloat64).to_vector<double>());
-        const Message shape =
-            Message().message(2, Message().varint(1, rows.size() / 3)).message(2, Message().varint(1, 3));
-        train().write(epoch, tag, Message().varint(1, kDouble).message(2, shape).bytes(4, raw(rows)), "histograms", "",
-                      2);
+        train().histogram(epoch, tag, ops::cast(weight->numpy(), DType::kFloat64).to_vector<double>());
       }
     }
   }

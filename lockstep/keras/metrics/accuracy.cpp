@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
+#include "lockstep/keras/metrics/metric_functions.h"
 
 namespace lockstep::metrics {
 namespace {
@@ -31,13 +32,13 @@ HostArray accuracy(const Tensor& y_true, const Tensor& y_pred) {
   return agreement("accuracy", to_host(y_true), to_host(y_pred));
 }
 
-HostArray binary_accuracy(const Tensor& y_true, const Tensor& y_pred, float threshold) {
+HostArray binary_agreement(const Tensor& y_true, const Tensor& y_pred, float threshold) {
   HostArray p = to_host(y_pred);
   for (float& value : p.values) value = value > threshold ? 1.0f : 0.0f;
   return agreement("binary_accuracy", to_host(y_true), std::move(p));
 }
 
-HostArray categorical_accuracy(const Tensor& y_true, const Tensor& y_pred) {
+HostArray categorical_agreement(const Tensor& y_true, const Tensor& y_pred) {
   if (y_true.rank() != y_pred.rank()) refuse("categorical_accuracy", y_true.shape(), y_pred.shape());
   return agreement("categorical_accuracy", argmax_last(y_true), argmax_last(y_pred));
 }
@@ -54,7 +55,7 @@ HostArray class_numbers(const char* who, const Tensor& y_true, const Shape& p) {
   return y;
 }
 
-HostArray sparse_categorical_accuracy(const Tensor& y_true, const Tensor& y_pred) {
+HostArray sparse_agreement(const Tensor& y_true, const Tensor& y_pred) {
   HostArray y = class_numbers("sparse_categorical_accuracy", y_true, y_pred.shape());
   HostArray right = agreement("sparse_categorical_accuracy", std::move(y), argmax_last(y_pred));
   if (right.rank() > 1 && right.shape[-1] == 1) {
@@ -114,11 +115,27 @@ MetricPtr make(const char* class_name, std::string name, std::string dtype, Mean
 
 }  // namespace
 
+Tensor binary_accuracy(const Tensor& y_true, const Tensor& y_pred, const ThresholdKeywords& o) {
+  return to_tensor(binary_agreement(y_true, y_pred, static_cast<float>(o.threshold)));
+}
+Tensor categorical_accuracy(const Tensor& y_true, const Tensor& y_pred) {
+  return to_tensor(categorical_agreement(y_true, y_pred));
+}
+Tensor sparse_categorical_accuracy(const Tensor& y_true, const Tensor& y_pred) {
+  return to_tensor(sparse_agreement(y_true, y_pred));
+}
+Tensor top_k_categorical_accuracy(const Tensor& y_true, const Tensor& y_pred, const TopKKeywords& o) {
+  return to_tensor(top_k(y_true, y_pred, o.k));
+}
+Tensor sparse_top_k_categorical_accuracy(const Tensor& y_true, const Tensor& y_pred, const TopKKeywords& o) {
+  return to_tensor(sparse_top_k(y_true, y_pred, o.k, false));
+}
+
 MeanOf::Function find_accuracy_function(std::string_view name) {
   if (name == "accuracy") return accuracy;
-  if (name == "binary_accuracy") return [](const Tensor& y, const Tensor& p) { return binary_accuracy(y, p, 0.5f); };
-  if (name == "categorical_accuracy") return categorical_accuracy;
-  if (name == "sparse_categorical_accuracy") return sparse_categorical_accuracy;
+  if (name == "binary_accuracy") return [](const Tensor& y, const Tensor& p) { return binary_agreement(y, p, 0.5f); };
+  if (name == "categorical_accuracy") return categorical_agreement;
+  if (name == "sparse_categorical_accuracy") return sparse_agreement;
   if (name == "top_k_categorical_accuracy") return [](const Tensor& y, const Tensor& p) { return top_k(y, p, 5); };
   if (name == "sparse_top_k_categorical_accuracy") {
     return [](const Tensor& y, const Tensor& p) { return sparse_top_k(y, p, 5, false); };
@@ -130,18 +147,17 @@ MetricPtr Accuracy(MetricOptions o) { return make("Accuracy", or_else(o.name, "a
 
 MetricPtr BinaryAccuracy(BinaryAccuracyOptions o) {
   const auto function = [threshold = static_cast<float>(o.threshold)](const Tensor& y, const Tensor& p) {
-    return binary_accuracy(y, p, threshold);
+    return binary_agreement(y, p, threshold);
   };
   return make("BinaryAccuracy", or_else(o.name, "binary_accuracy"), o.dtype, function, keras::with_own_fields({}, o));
 }
 
 MetricPtr CategoricalAccuracy(MetricOptions o) {
-  return make("CategoricalAccuracy", or_else(o.name, "categorical_accuracy"), o.dtype, categorical_accuracy);
+  return make("CategoricalAccuracy", or_else(o.name, "categorical_accuracy"), o.dtype, categorical_agreement);
 }
 
 MetricPtr SparseCategoricalAccuracy(MetricOptions o) {
-  return make("SparseCategoricalAccuracy", or_else(o.name, "sparse_categorical_accuracy"), o.dtype,
-              sparse_categorical_accuracy);
+  return make("SparseCategoricalAccuracy", or_else(o.name, "sparse_categorical_accuracy"), o.dtype, sparse_agreement);
 }
 
 MetricPtr TopKCategoricalAccuracy(TopKOptions o) {

@@ -1,12 +1,17 @@
 #include "lockstep/keras/operations/operations.h"
 
+#include <functional>
+#include <numbers>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
+#include "lockstep/ops/audio_functions.h"
+#include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/spectral_functions.h"
 
 namespace lockstep::keras_ops {
 
@@ -115,6 +120,64 @@ Tensor arange(const ArangeOptions& o) {
 Tensor linspace(const Tensor& start, const Tensor& stop, const LinspaceOptions& o) {
   const OpArgument dtype = o.dtype.get() ? OpArgument(*o.dtype.get()) : OpArgument(nullptr);
   return internal::run("Linspace", {start, stop}, {{"num", o.num}, {"endpoint", o.endpoint}, {"dtype", dtype}});
+}
+Tensor logspace(const Operand& start, const Operand& stop, const LogspaceOptions& o) {
+  const OpArgument dtype = o.dtype.get() ? OpArgument(*o.dtype.get()) : OpArgument(nullptr);
+  return internal::run("Logspace", {start, stop},
+                       {{"num", o.num}, {"endpoint", o.endpoint}, {"base", o.base}, {"dtype", dtype}});
+}
+Tensor geomspace(const Operand& start, const Operand& stop, const GeomspaceOptions& o) {
+  const OpArgument dtype = o.dtype.get() ? OpArgument(*o.dtype.get()) : OpArgument(nullptr);
+  return internal::run("Geomspace", {start, stop}, {{"num", o.num}, {"endpoint", o.endpoint}, {"dtype", dtype}});
+}
+namespace {
+
+// Places from 0 to 1; of one number a window is 1.
+Tensor window(const char* function, std::int64_t n, const std::function<Tensor(const Tensor& place)>& curve) {
+  if (n < 0) throw_invalid_argument(fmt::format("{}: invalid length: found {}, expected 0 or more", function, n));
+  if (n == 1) return ops::ones({1});
+  const Tensor places = ops::cast(ops::range(n), DType::kFloat32);
+  return curve(n == 0 ? places : places / static_cast<double>(n - 1));
+}
+
+}  // namespace
+Tensor bartlett(std::int64_t n) {
+  return window("bartlett", n, [](const Tensor& x) { return 1.0 - ops::abs(2.0 * x - 1.0); });
+}
+Tensor blackman(std::int64_t n) {
+  return window("blackman", n, [](const Tensor& x) {
+    const double turn = 2 * std::numbers::pi;
+    return 0.42 - 0.5 * ops::cos(turn * x) + 0.08 * ops::cos(2 * turn * x);
+  });
+}
+Tensor hamming(std::int64_t n) { return signal::hamming_window(n, false); }
+Tensor hanning(std::int64_t n) { return signal::hann_window(n, false); }
+Tensor kaiser(std::int64_t n, double beta) { return signal::kaiser_window(n, beta); }
+Tensor layer_normalization(const Operand& x, const LayerNormOptions& o) {
+  const internal::Keywords config = {{"axis", o.axis}, {"epsilon", o.epsilon}};
+  return internal::run("LayerNorm", {x}, config, {{"gamma", o.gamma}, {"beta", o.beta}});
+}
+Tensor internal::select(const std::vector<Operand>& conditions, const std::vector<Operand>& choices,
+                        const Operand& otherwise) {
+  const auto list = [](const std::vector<Operand>& items) {
+    std::vector<Structure> parts;
+    for (const Operand& item : items) parts.emplace_back(tensor_of(item));
+    return Operand(Structure::list(parts));
+  };
+  return run("Select", {list(conditions), list(choices), otherwise}, {});
+}
+Histogram histogram(const Operand& operand, const HistogramOptions& o) {
+  if (o.bins < 1) throw_invalid_argument(fmt::format("histogram: invalid bins: found {}, expected 1 or more", o.bins));
+  if (o.range && o.range->second < o.range->first) throw_invalid_argument("histogram: the range ends before it begins");
+  Tensor x = ops::reshape(internal::tensor_of(operand), {-1});
+  const auto limit = [&x](double number) { return ops::cast(Tensor::scalar(number), x.dtype()); };
+  const Tensor low = o.range ? limit(o.range->first) : ops::reduce_min(x);
+  const Tensor high = o.range ? limit(o.range->second) : ops::reduce_max(x);
+  x = ops::boolean_mask(x, ops::logical_and(ops::greater_equal(x, low), ops::less_equal(x, high)));
+  const DType exact = is_floating(x.dtype()) ? x.dtype() : DType::kFloat32;
+  const Tensor edges = ops::cast(ops::linspace(ops::cast(low, exact), ops::cast(high, exact), o.bins + 1), x.dtype());
+  const Tensor places = ops::searchsorted(ops::slice(edges, {1}, {o.bins - 1}), x, "right");
+  return {ops::scatter_nd(ops::expand_dims(places, -1), ops::ones_like(x), ops::constant_ints({o.bins})), edges};
 }
 Tensor eye(std::int64_t N, const EyeOptions& o) {
   return triu(tri(N, o), o.k);  // the k-th diagonal alone

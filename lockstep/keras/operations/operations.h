@@ -20,6 +20,9 @@
 
 namespace lockstep::keras_ops {
 
+namespace internal {
+Tensor select(const std::vector<Operand>& conditions, const std::vector<Operand>& choices, const Operand& otherwise);
+}
 using lockstep::ops::eye;
 using lockstep::ops::linspace;
 using lockstep::ops::shape;
@@ -119,6 +122,82 @@ Tensor linspace(const A& start, const B& stop, const LinspaceOptions& o) {
   };
   return linspace(tensor(start), tensor(stop), o);
 }
+template <typename A, typename B>
+Tensor linspace(const A& start, const B& stop, std::int64_t num, LinspaceOptions o) {
+  o.num = num;
+  return linspace(start, stop, o);
+}
+struct LogspaceOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t num = 50;
+  bool endpoint = true;
+  double base = 10;
+  keras::DTypeArg dtype = {};
+};
+Tensor logspace(const Operand& start, const Operand& stop, const LogspaceOptions& o = {});
+template <std::integral I>
+Tensor logspace(const Operand& start, const Operand& stop, I num, LogspaceOptions o = {}) {
+  o.num = num;
+  return logspace(start, stop, o);
+}
+inline Tensor empty(const ShapeArg& shape, DTypeLike dtype = DType::kFloat32) { return zeros(shape, dtype); }
+inline Tensor empty(const ShapeArg& shape, const DTypeOptions& o) { return zeros(shape, o); }
+// Of each place the choice of the first condition that is true there.
+inline Tensor select(const std::vector<Operand>& condlist, const std::vector<Operand>& choicelist,
+                     const Operand& default_value = 0) {
+  return internal::select(condlist, choicelist, default_value);
+}
+// How many values are in each of `bins` intervals of equal width, and the ends of the intervals.
+struct HistogramOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t bins = 10;
+  std::optional<std::pair<double, double>> range = std::nullopt;  // default: from the smallest to the largest value
+};
+struct Histogram {
+  Tensor hist, bin_edges;
+};
+Histogram histogram(const Operand& x, const HistogramOptions& o = {});
+template <std::integral I>
+Histogram histogram(const Operand& x, I bins, HistogramOptions o = {}) {
+  o.bins = bins;
+  return histogram(x, o);
+}
+// Numbers with a constant ratio.
+struct GeomspaceOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t num = 50;
+  bool endpoint = true;
+  keras::DTypeArg dtype = {};
+};
+Tensor geomspace(const Operand& start, const Operand& stop, const GeomspaceOptions& o = {});
+template <std::integral I>
+Tensor geomspace(const Operand& start, const Operand& stop, I num, GeomspaceOptions o = {}) {
+  o.num = num;
+  return geomspace(start, stop, o);
+}
+// Windows of n numbers, float32, symmetric.
+Tensor bartlett(std::int64_t n);
+Tensor blackman(std::int64_t n);
+Tensor hamming(std::int64_t n);
+Tensor hanning(std::int64_t n);
+Tensor kaiser(std::int64_t n, double beta);
+template <int = 0>
+Tensor conj(const Operand& x) {
+  return internal::run("Conj", {x}, {});
+}
+template <int = 0>
+Tensor saturate_cast(const Operand& x, const OpArgument& dtype) {
+  return internal::run("SaturateCast", {x}, {{"dtype", dtype}});
+}
+struct LayerNormOptions {
+  FieldNamesOnly names_only = {};
+  Operand gamma = nullptr;
+  Operand beta = nullptr;
+  OpArgument axis = -1;
+  OpArgument epsilon = nullptr;
+};
+Tensor layer_normalization(const Operand& x, const LayerNormOptions& o = {});
+inline std::string dtype(const Tensor& x) { return std::string(dtype_name(x.dtype())); }
 struct FullKeywords {
   FieldNamesOnly names_only = {};
   std::optional<Number> fill_value = std::nullopt;  // a missing one is an InvalidArgument
@@ -185,6 +264,14 @@ struct EyeOptions {
 };
 Tensor eye(std::int64_t N, const EyeOptions& o);
 Tensor tri(std::int64_t N, const EyeOptions& o);
+inline Tensor eye(std::int64_t N, std::int64_t M, EyeOptions o) {
+  o.M = M;
+  return eye(N, o);
+}
+inline Tensor tri(std::int64_t N, std::int64_t M, EyeOptions o) {
+  o.M = M;
+  return tri(N, o);
+}
 // The grids of coordinates of vectors.
 struct MeshgridOptions {
   FieldNamesOnly names_only = {};
