@@ -14,6 +14,7 @@
 
 namespace lockstep::distribute::cluster_resolver {
 using distribute::ClusterResolver;
+using distribute::SimpleClusterResolver;
 using distribute::SlurmClusterResolver;
 using distribute::TFConfigClusterResolver;
 }  // namespace lockstep::distribute::cluster_resolver

@@ -18,7 +18,7 @@ void saved_model(const std::string& folder) {
   ls::keras::Model model(inputs, ls::layers::Dense(3, {.activation = "softmax", .name = "classes"})(hidden));
   model.compile({.optimizer = "rmsprop", .loss = "sparse_categorical_crossentropy"});
   model.fit(x, y, {.epochs = 2, .verbose = 0});
-  ls::saved_model::save(model, folder + "/exported");  // `export` is a word of C++
+  model.export_(folder + "/exported");  // `export` is a word of C++
 
   const auto loaded = ls::saved_model::load(folder + "/exported");
   report("signatures", loaded.signature_names().size());

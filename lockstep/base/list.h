@@ -56,6 +56,11 @@ class List : public std::vector<T> {
     const std::int64_t first = place(range.begin.value_or(0)), last = place(range.end.value_or(count));
     return first < last ? List(std::vector<T>(this->begin() + first, this->begin() + last)) : List();
   }
+  // Python's list + list: model.layers()[{0, -1}] + other_layers.
+  friend List operator+(List a, const std::vector<T>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  }
 
  private:
   void require_length(std::size_t length) const {

@@ -188,6 +188,7 @@ class Nested {
   template <typename U = T>
   requires(!std::is_same_v<U, Tensor>) auto dtype() const { return static_cast<const U&>(leaf()).dtype; }
   T mask() const requires std::is_same_v<T, Tensor> { return leaf().mask(); }
+  std::string name() const requires std::is_same_v<T, Tensor> { return leaf().name(); }
   T numpy() const requires std::is_same_v<T, Tensor> { return leaf().numpy(); }
   // Members of arrays, of a leaf that is a tensor: model.predict(x).argmax(1).
   T reshape(std::initializer_list<std::int64_t> extents) const requires std::is_same_v<T, Tensor> {
@@ -202,6 +203,9 @@ class Nested {
   }
   T argmin(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> {
     return leaf().argmin(axis);
+  }
+  T squeeze(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> {
+    return leaf().squeeze(axis);
   }
   LOCKSTEP_NESTED_REDUCTION(sum)
   LOCKSTEP_NESTED_REDUCTION(mean)

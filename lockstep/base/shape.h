@@ -47,6 +47,7 @@ class Shape {
 
   bool known_rank() const { return known_rank_; }
   bool fully_known() const;
+  bool is_fully_defined() const { return fully_known(); }
   int rank() const { return static_cast<int>(dims_.size()); }  // 0 when the rank is unknown
   const std::vector<std::int64_t>& dims() const& { return dims_; }
   std::vector<std::int64_t> dims() && { return std::move(dims_); }
@@ -61,6 +62,7 @@ class Shape {
   auto begin() const { return dims_.begin(); }
   auto end() const { return dims_.end(); }
   std::size_t size() const { return dims_.size(); }
+  bool empty() const { return dims_.empty(); }
   // const auto [batch, height, width, channels] = x.shape().parts<4>(). Throws InvalidArgument for another rank.
   template <std::size_t N>
   std::array<std::int64_t, N> parts() const {
@@ -76,6 +78,8 @@ class Shape {
 
   // True when some tensor could have both shapes.
   bool compatible_with(const Shape& other) const;
+  bool is_compatible_with(const Shape& other) const { return compatible_with(other); }
+  Shape concatenate(const Shape& other) const { return followed_by(other); }
 
   // "(None, 28, 28, 1)", "(3,)", "()", "<unknown>": as Python prints it.
   std::string to_string() const;

@@ -36,6 +36,19 @@ struct TensorSpec {
   TensorSpec(N, DTypeLike dtype = DType::kFloat32, std::string name = {})
       : TensorSpec(Shape::unknown_rank(), dtype, std::move(name)) {}
 
+  // Of a tensor: TensorSpec::from_tensor(x).
+  template <typename Tensor>
+  static TensorSpec from_tensor(const Tensor& tensor, std::string name = {}) {
+    return TensorSpec(Shape(tensor.shape()), tensor.dtype(), std::move(name));
+  }
+  // Whether a tensor, or what another spec describes, can have this dtype and shape.
+  bool is_compatible_with(const TensorSpec& other) const {
+    return dtype == other.dtype && shape.compatible_with(other.shape);
+  }
+  template <typename Tensor>
+  requires requires(const Tensor& tensor) { tensor.dtype(); }
+  bool is_compatible_with(const Tensor& tensor) const { return is_compatible_with(from_tensor(tensor)); }
+
   DType dtype = DType::kInvalid;
   Shape shape = Shape::unknown_rank();
   std::string name;  // may be empty

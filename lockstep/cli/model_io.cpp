@@ -126,7 +126,7 @@ void write_model(const keras::Model& model, const std::string& path, formats::Ki
         train::write_model_checkpoint(model, path);
       }
       break;
-    case Kind::kSavedModel: saved_model::save(model, path); break;
+    case Kind::kSavedModel: saved_model::save(saved_model::exportable(model), path); break;
     default: throw_invalid_argument(fmt::format("{}: a model cannot be written as {}", path, formats::kind_name(kind)));
   }
 }
@@ -165,7 +165,7 @@ int convert_model(const Arguments& arguments) {
   if (quantize) model.quantize(*quantize);
   if (const auto version = arguments.maybe("--min-tf")) {
     create_parent_directories(out);
-    saved_model::save(model, out, {.min_tensorflow = *version});
+    saved_model::save(saved_model::exportable(model), out, {.min_tensorflow = *version});
   } else {
     write_model(model, out, kind, {dialect_of(arguments), arguments.has("--by-name")});
   }

@@ -169,7 +169,7 @@ Element Dataset::get_single_element() const {
 }
 
 Dataset Dataset::unique() const { return Dataset(unique_node(node_)); }
-Dataset Dataset::ignore_errors() const { return Dataset(ignore_errors_node(node_)); }
+Dataset Dataset::ignore_errors(bool log_warning) const { return Dataset(ignore_errors_node(node_, log_warning)); }
 Dataset Dataset::scan_elements(const Element& initial_state, ScanFunction fn) const {
   return Dataset(scan_node(node_, initial_state, std::move(fn)));
 }

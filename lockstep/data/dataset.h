@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/tensor_spec.h"
 #include "lockstep/data/dataset_iterator.h"
@@ -74,6 +75,11 @@ struct Options {
     AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
   };
   Distribute experimental_distribute;
+  struct Threading {
+    std::optional<int> max_intra_op_parallelism = std::nullopt;
+    std::optional<int> private_threadpool_size = std::nullopt;
+  };
+  Threading threading;                               // has no effect
   std::optional<bool> deterministic = std::nullopt;  // has no effect: orders never depend on timing
 };
 
@@ -147,6 +153,19 @@ class Dataset {
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
   static Dataset range(std::int64_t stop) { return range(0, stop, 1); }
   static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
+  struct RangeKeywords {
+    FieldNamesOnly names_only = {};
+    DTypeLike output_type = DType::kInt64;
+  };
+  static Dataset range(std::int64_t stop, const RangeKeywords& o) { return range(0, stop, 1, o); }
+  static Dataset range(std::int64_t start, std::int64_t stop, const RangeKeywords& o) {
+    return range(start, stop, 1, o);
+  }
+  static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step, const RangeKeywords& o);
+  // A known integer tensor.
+  template <std::convertible_to<Tensor> T>
+  requires std::is_class_v<T>
+  static Dataset range(const T& stop) { return range(static_cast<Tensor>(stop).template item<std::int64_t>()); }
   // Calls `make` for each iteration; the function that it returns produces elements until it returns nullopt. Or `make`
   // returns the elements in a container. The cardinality is unknown.
   using Generator = std::function<std::optional<Element>()>;
@@ -259,8 +278,13 @@ class Dataset {
   Dataset rebatch(std::int64_t batch_size, bool drop_remainder = false) const {
     return unbatch().batch(batch_size, drop_remainder);
   }
-  // Without the elements for which a function throws an Error.
-  Dataset ignore_errors() const;
+  // Without the elements for which a function throws an Error, which is logged on request.
+  Dataset ignore_errors(bool log_warning = false) const;
+  struct IgnoreErrorsKeywords {
+    FieldNamesOnly names_only = {};
+    bool log_warning = false;
+  };
+  Dataset ignore_errors(const IgnoreErrorsKeywords& o) const { return ignore_errors(o.log_warning); }
   // The only element. Throws InvalidArgument when there is none or more than one.
   Element get_single_element() const;
   // fn(state, element) returns the next state and the output: std::pair{state + x, state + x}.

@@ -56,8 +56,7 @@ inline auto unique() {
   return [](const Dataset& dataset) { return dataset.unique(); };
 }
 inline auto ignore_errors(bool log_warning = false) {
-  static_cast<void>(log_warning);
-  return [](const Dataset& dataset) { return dataset.ignore_errors(); };
+  return [=](const Dataset& dataset) { return dataset.ignore_errors(log_warning); };
 }
 inline auto enumerate_dataset(std::int64_t start = 0) {
   return [=](const Dataset& dataset) { return dataset.enumerate(start); };

@@ -285,7 +285,7 @@ Tensors unbatch(const Step&, const Tensors& inputs, RunContext&) {
 }
 
 Tensors ignore_errors(const Step&, const Tensors& inputs, RunContext&) {
-  return dataset(ignore_errors_node(dataset_in(inputs.at(0))));
+  return dataset(ignore_errors_node(dataset_in(inputs.at(0)), false));
 }
 
 Tensors cache(const Step&, const Tensors& inputs, RunContext&) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
 #include "lockstep/data/node_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -130,6 +131,7 @@ class UniqueIterator : public ReplayedIterator {
   std::set<std::string> seen_;
 };
 
+template <bool kLogs>
 class IgnoreErrorsIterator : public NodeIterator {
  public:
   explicit IgnoreErrorsIterator(const NodePtr& input) : input_(input->make_iterator()) {}
@@ -139,8 +141,8 @@ class IgnoreErrorsIterator : public NodeIterator {
         if (!input_->next(out)) return false;
         out = Item(out.element());
         return true;
-      } catch (const Error&) {
-        continue;
+      } catch (const Error& error) {
+        if (kLogs) log_warning("ignore_errors: {}", error.what());
       }
     }
   }
@@ -269,8 +271,9 @@ NodePtr scan_node(NodePtr input, Element initial_state, ScanFunction fn) {
 
 NodePtr unique_node(NodePtr input) { return std::make_shared<FewerNode<UniqueIterator>>("unique", std::move(input)); }
 
-NodePtr ignore_errors_node(NodePtr input) {
-  return std::make_shared<FewerNode<IgnoreErrorsIterator>>("ignore_errors", std::move(input));
+NodePtr ignore_errors_node(NodePtr input, bool log_warning) {
+  if (log_warning) return std::make_shared<FewerNode<IgnoreErrorsIterator<true>>>("ignore_errors", std::move(input));
+  return std::make_shared<FewerNode<IgnoreErrorsIterator<false>>>("ignore_errors", std::move(input));
 }
 
 NodePtr group_by_window_node(NodePtr input, KeyFunction key, GroupFunction reduce, WindowSizes window_size) {

@@ -212,7 +212,7 @@ NodePtr cache_node(NodePtr input);
 NodePtr file_cache_node(NodePtr input, std::string filename);
 NodePtr scan_node(NodePtr input, Element initial_state, ScanFunction fn);
 NodePtr unique_node(NodePtr input);
-NodePtr ignore_errors_node(NodePtr input);
+NodePtr ignore_errors_node(NodePtr input, bool log_warning);
 NodePtr group_by_window_node(NodePtr input, KeyFunction key, GroupFunction reduce,
                              std::function<std::int64_t(std::int64_t)> window_size);
 NodePtr random_node(std::pair<std::int64_t, std::int64_t> seeds, bool rerandomize_each_iteration);

@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/node_internal.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep::data {
 namespace {
@@ -227,6 +228,11 @@ Dataset Dataset::from_tensor_slices(const Element& tensors) {
 
 Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step) {
   return Dataset(std::make_shared<RangeNode>(start, stop, step));
+}
+Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step, const RangeKeywords& o) {
+  const Dataset numbers = range(start, stop, step);
+  if (DType(o.output_type) == DType::kInt64) return numbers;
+  return numbers.map([dtype = DType(o.output_type)](const Tensor& number) { return ops::cast(number, dtype); });
 }
 
 Dataset Dataset::generated(std::function<Generator()> make, ElementSpec spec) {

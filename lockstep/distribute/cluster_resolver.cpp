@@ -70,6 +70,23 @@ std::string listed(const ClusterSpec& spec, const std::string& job) {
 // ---- ClusterSpec ---------------------------------------------------------------------------------------
 
 ClusterSpec::ClusterSpec() : ClusterSpec(std::map<std::string, Tasks>()) {}
+
+std::map<std::string, ClusterSpec::Tasks> ClusterSpec::numbered(
+    const std::map<std::string, std::vector<std::string>>& jobs) {
+  std::map<std::string, ClusterSpec::Tasks> out;
+  for (const auto& [job, addresses] : jobs) {
+    for (std::size_t i = 0; i < addresses.size(); ++i) out[job][static_cast<int>(i)] = addresses[i];
+  }
+  return out;
+}
+
+ClusterSpec::ClusterSpec(std::initializer_list<std::pair<const std::string, Addresses>> jobs) {
+  std::map<std::string, std::vector<std::string>> texts;
+  for (const auto& [job, addresses] : jobs) {
+    for (const auto& address : addresses.all()) texts[job].push_back(address.text);
+  }
+  *this = ClusterSpec(numbered(texts));
+}
 ClusterSpec::ClusterSpec(std::map<std::string, Tasks> jobs)
     : jobs_(std::make_shared<const std::map<std::string, Tasks>>(std::move(jobs))) {}
 

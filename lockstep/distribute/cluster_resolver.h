@@ -4,14 +4,18 @@
 // faulty part and gives the remedy.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/json.h"
 
 namespace lockstep::distribute {
@@ -21,9 +25,28 @@ namespace lockstep::distribute {
 class ClusterSpec {
  public:
   using Tasks = std::map<int, std::string>;
+  // Addresses in braces, {"host1:2222", "host2:2222"}: a class that does not take {{0, "host:port"}}, tasks of Tasks.
+  class Addresses {
+   public:
+    struct Address {
+      template <std::convertible_to<std::string> T>
+      Address(const T& address) : text(address) {}
+      std::string text;
+    };
+    Addresses(std::initializer_list<Address> addresses) : addresses_(addresses) {}
+    const std::vector<Address>& all() const { return addresses_; }
+
+   private:
+    std::vector<Address> addresses_;
+  };
 
   ClusterSpec();
   explicit ClusterSpec(std::map<std::string, Tasks> jobs);
+  // ClusterSpec({{"worker", {"host1:2222", "host2:2222"}}, {"ps", {"host3:2222"}}}).
+  // A template, because {0, "host:port"} in braces would be a text.
+  template <std::same_as<std::map<std::string, std::vector<std::string>>> Jobs>
+  explicit ClusterSpec(const Jobs& jobs) : ClusterSpec(numbered(jobs)) {}
+  ClusterSpec(std::initializer_list<std::pair<const std::string, Addresses>> jobs);
 
   bool empty() const;
   std::vector<std::string> jobs() const;  // sorted
@@ -37,6 +60,8 @@ class ClusterSpec {
   Json as_dict() const;
 
  private:
+  static std::map<std::string, Tasks> numbered(const std::map<std::string, std::vector<std::string>>& jobs);
+
   std::shared_ptr<const std::map<std::string, Tasks>> jobs_;  // never null
 };
 
@@ -117,6 +142,19 @@ class ClusterResolver {
   int local_rank_ = 0;
   bool store_is_served_ = false;
   std::string store_prefix_;
+};
+
+// tf.distribute.cluster_resolver.SimpleClusterResolver: a cluster that the program describes.
+struct SimpleClusterResolverOptions {
+  FieldNamesOnly names_only = {};
+  std::string task_type = {};
+  std::optional<int> task_id = std::nullopt;
+  std::string rpc_layer = {};
+};
+class SimpleClusterResolver : public ClusterResolver {
+ public:
+  explicit SimpleClusterResolver(ClusterSpec cluster_spec, const SimpleClusterResolverOptions& o = {})
+      : ClusterResolver(std::move(cluster_spec), o.task_type, o.task_id, o.rpc_layer) {}
 };
 
 // The value of an environment variable; empty if it is not set.

@@ -293,6 +293,28 @@ Tensor GradientTape::jacobian(const Tensor& target, const distribute::Variable& 
   return sum;
 }
 
+List<Tensor> GradientTape::jacobian(const Tensor& target, const Variables& sources) {
+  List<Tensor> all;
+  for (const bool used = used_; const distribute::Variable& source : sources) {
+    used_ = used;  // all of them are one call
+    all.push_back(jacobian(target, source));
+  }
+  return all;
+}
+List<Tensor> GradientTape::jacobians_of_tensors(const Tensor& target, const Tensors& sources) {
+  List<Tensor> all;
+  for (const bool used = used_; const Tensor& source : sources) {
+    used_ = used;
+    all.push_back(jacobian(target, source));
+  }
+  return all;
+}
+Tensor GradientTape::zero_jacobian(const Tensor& target, const Tensor& source) {
+  std::vector<std::int64_t> dims = target.shape().dims();
+  for (const std::int64_t dim : source.shape().dims()) dims.push_back(dim);
+  return ops::zeros(dims, source.dtype());
+}
+
 // The gradients of `count` weighted sums of the target's elements; none for a leaf without a connection.
 Tensors GradientTape::gradients_of_picks(std::string_view function, const Tensor& target, const Tensor& leaf,
                                          std::int64_t count, const std::function<Tensor(std::int64_t)>& pick) {

@@ -5,11 +5,13 @@
 #include <array>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/list.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/tensor/structure.h"
@@ -68,6 +70,13 @@ struct UnconnectedGradients {
 struct GradientOptions {
   Tensor output_gradients = {};
   std::string_view unconnected_gradients = UnconnectedGradients::NONE;
+};
+
+struct JacobianKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view unconnected_gradients = UnconnectedGradients::NONE;
+  std::optional<std::int64_t> parallel_iterations = std::nullopt;  // these two have no effect
+  bool experimental_use_pfor = true;
 };
 
 // Records on the thread on which it was made, from construction until end_recording() or destruction. Trainable
@@ -161,6 +170,28 @@ class GradientTape {
   // for a source without a connection.
   Tensor jacobian(const Tensor& target, const Tensor& source);
   Tensor jacobian(const Tensor& target, const distribute::Variable& source);
+  // Of several variables or tensors: tape.jacobian(loss, model.trainable_variables()), jacobian(y, {a, b}).
+  List<Tensor> jacobian(const Tensor& target, const Variables& sources);
+  template <std::derived_from<Tensors> Sources>
+  List<Tensor> jacobian(const Tensor& target, const Sources& sources) {
+    return jacobians_of_tensors(target, sources);
+  }
+  template <std::size_t N>
+  Gradients<N> jacobian(const Tensor& target, const distribute::Variable (&sources)[N]) {
+    return Gradients<N>(jacobian(target, Variables(sources, sources + N)));
+  }
+  template <std::size_t N>
+  Gradients<N> jacobian(const Tensor& target, const Tensor (&sources)[N]) {
+    return Gradients<N>(jacobians_of_tensors(target, Tensors(sources, sources + N)));
+  }
+  // By name: tape.jacobian(y, x, {.unconnected_gradients = "zero"}).
+  template <typename Source>
+  requires std::is_convertible_v<const Source&, Tensor> Tensor jacobian(const Tensor& target, const Source& source,
+                                                                        const JacobianKeywords& o) {
+    const Tensor found = jacobian(target, source);
+    if (found.defined() || o.unconnected_gradients != UnconnectedGradients::ZERO) return found;
+    return zero_jacobian(target, static_cast<Tensor>(source));
+  }
   // The same for each row by itself: shape (rows,) + a row of the target + a row of the source, where row i of the
   // target depends on row i of the source only. Throws InvalidArgument when the numbers of rows differ.
   Tensor batch_jacobian(const Tensor& target, const Tensor& source);
@@ -207,6 +238,8 @@ class GradientTape {
   Tensors leaves_of(const Variables& sources, std::vector<std::size_t>& places) const;
   bool others_may_differentiate() const;
   Tensor jacobian_of(const Tensor& target, const Tensor& leaf);
+  List<Tensor> jacobians_of_tensors(const Tensor& target, const Tensors& sources);
+  static Tensor zero_jacobian(const Tensor& target, const Tensor& source);
   Tensors gradients_of_picks(std::string_view function, const Tensor& target, const Tensor& leaf, std::int64_t count,
                              const std::function<Tensor(std::int64_t)>& pick);
 

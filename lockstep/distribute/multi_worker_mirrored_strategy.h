@@ -17,13 +17,13 @@ enum class CommunicationImplementation { kAuto, kRing, kNccl, AUTO = kAuto, RING
 
 // tf.distribute.experimental.CommunicationOptions, with additional options.
 struct CommunicationOptions {
-  // kRing: TCP between all workers. kAuto: shared memory within a machine, TCP between machines. kNccl needs GPUs:
-  // Unimplemented on CPU devices.
-  CommunicationImplementation implementation = CommunicationImplementation::kAuto;
   // Bytes of a bucket of gradients, at least one gradient; 0: 4 MiB, and one gradient in shared memory.
   std::int64_t bytes_per_pack = 0;
   // The time for which a worker may be silent or late before the others throw.
   std::optional<double> timeout_seconds = {};  // default: 30
+  // kRing: TCP between all workers. kAuto: shared memory within a machine, TCP between machines. kNccl needs GPUs:
+  // Unimplemented on CPU devices.
+  CommunicationImplementation implementation = CommunicationImplementation::kAuto;
   // The time for which workers wait for each other at the start.
   double startup_timeout_seconds = 20;
   // The dtype to which float32 gradients are rounded for transfer and in which they are added; a sum beyond 65504 is
@@ -68,5 +68,10 @@ class MultiWorkerMirroredStrategy : public Strategy {
   CommunicationOptions communication_options_;
   collectives::CommunicatorPtr workers_;  // null for one worker
 };
+
+namespace experimental {
+using distribute::CommunicationImplementation;
+using distribute::CommunicationOptions;
+}  // namespace experimental
 
 }  // namespace lockstep::distribute

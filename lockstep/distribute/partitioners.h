@@ -15,6 +15,13 @@ using Partitioner = std::function<std::int64_t(const Shape& shape, DType dtype)>
 
 // min(num_shards, rows). Throw InvalidArgument for arguments below 1.
 Partitioner FixedShardsPartitioner(std::int64_t num_shards);
+struct FixedShardsPartitionerOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_shards = 1;
+};
+inline Partitioner FixedShardsPartitioner(const FixedShardsPartitionerOptions& o) {
+  return FixedShardsPartitioner(o.num_shards);
+}
 // As many shards as hold at least `min_shard_bytes` each, rounded up as TensorFlow does, so the last ones may hold
 // less.
 Partitioner MinSizePartitioner(std::int64_t min_shard_bytes = 256 << 10, std::int64_t max_shards = 1);

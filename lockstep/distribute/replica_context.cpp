@@ -1,6 +1,7 @@
 #include "lockstep/distribute/replica_context.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,8 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/function_draws_internal.h"
+#include "lockstep/ops/functions.h"
 #include "lockstep/ops/list_sums_internal.h"
 
 namespace lockstep::distribute {
@@ -31,6 +34,7 @@ void check_alike(const Tensors& values) {
 
 void ReplicaGroup::meet(int replica, void* slot, std::type_index type,
                         const std::function<void(const std::vector<void*>&)>& combine) {
+  ops::ReplicaDraws::meet();
   std::unique_lock lock(mutex_);
   const auto check = [&] {
     if (failed_) throw_error(Code::kAborted, fmt::format("replica {}: another replica failed", replica));
@@ -122,6 +126,21 @@ Tensors ReplicaContext::reduce_values_of_all(ReduceOp op, const Tensors& values)
 
 Tensor ReplicaContext::all_gather(const Tensor& value, int axis) {
   if (!run_.group || run_.num_replicas == 1) return value;
+  const Tensor gathered = gather_values_of_all(ops::requires_grad(value) ? ops::detach(value) : value, axis);
+  if (!ops::grad_enabled()) return gathered;
+  // As in TensorFlow: the sum of the gradients of all replicas, of which each takes its own part.
+  return ops::with_adjoint(value, gathered, [this, axis, own = value.dim(axis)](const Tensor& gradient) {
+    const Tensor sum = all_reduce(ReduceOp::kSum, gradient);
+    const std::vector<std::int64_t> parts = gather_values_of_all(Tensor{own}, 0).to_vector<std::int64_t>();
+    const auto before = parts.begin() + (run_.alone ? local_replica_ : replica_id_);
+    const std::int64_t first = std::accumulate(parts.begin(), before, std::int64_t{0});
+    std::vector<std::int64_t> places(static_cast<std::size_t>(own));
+    std::iota(places.begin(), places.end(), first);
+    return ops::gather(sum, Tensor::from_vector(places), axis);
+  });
+}
+
+Tensor ReplicaContext::gather_values_of_all(const Tensor& value, int axis) {
   return exchange<Tensor>(value, false, [axis, this](const Tensors& parts) {
     const Tensor local = concat_values(parts, axis);
     collectives::Communicator* const workers = run_.alone ? nullptr : run_.strategy->communicator();

@@ -130,6 +130,7 @@ class ReplicaContext {
   void exchange_slots(void* own, std::type_index type, bool across,
                       const std::function<void(const std::vector<void*>&)>& combine);
   Tensors reduce_values_of_all(ReduceOp op, const Tensors& values);
+  Tensor gather_values_of_all(const Tensor& value, int axis);
   const ReplicaRun& run_;
   int replica_id_;
   int local_replica_;

@@ -197,10 +197,12 @@ void Strategy::run_alone(const std::function<void()>& fn) {
 void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(n));
   ops::FunctionDraws* const draws = ops::FunctionDraws::current();
+  std::optional<ops::ReplicaSeeds> seeds;
+  if (draws && n > 1) seeds.emplace(n);
   const auto replica = [&](int local) {
-    const ops::ReplicaDraws own_draws(first + local);
+    const ops::ReplicaDraws own_draws(first + local, local, seeds ? &*seeds : nullptr);
     std::optional<ops::FunctionDraws::Call> call;
-    if (draws && !ops::FunctionDraws::active()) call.emplace(*draws);
+    if (draws && !ops::FunctionDraws::active()) call.emplace(*seeds);
     ReplicaContext context(run, first + local, local);
     const ScopedReplicaContext scoped(&context);
     Strategy* const previous = std::exchange(t_strategy, this);
@@ -211,6 +213,7 @@ void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun&
       errors[static_cast<std::size_t>(local)] = std::current_exception();
       failed = true;
     }
+    ops::ReplicaDraws::meet();
     run.group->leave(failed);
     t_strategy = previous;
   };
@@ -330,6 +333,11 @@ Nested<Tensor> Strategy::reduce(ReduceOpArg op, const PerReplica<Nested<Tensor>>
   return values[0].pack(reduce(op, PerReplica<Tensors>(std::move(lists)), axis));
 }
 
+Tensors Strategy::experimental_local_results(const VariablePtr& variable) {
+  Tensors values;
+  for (int replica = 0; replica < variable->num_copies(); ++replica) values.push_back(variable->copy(replica));
+  return values;
+}
 Tensor Strategy::reduce_one(ReduceOpArg op, const Tensor& value, std::optional<int> axis) {
   if (num_replicas_in_sync() != 1) {
     throw_invalid_argument(fmt::format(

@@ -72,6 +72,12 @@ class PerReplica {
     if (size() != 1) throw_several_values(size());
     return static_cast<U>((*this)[0]);
   }
+  // The same of tensors: the value itself.
+  operator Tensor() const requires std::is_convertible_v<const T&, Tensor> {
+    if (size() != 1) throw_several_values(size());
+    return (*this)[0];
+  }
+  Tensor numpy() const requires std::is_convertible_v<const T&, Tensor> { return Tensor(*this).numpy(); }
   // const auto& [x, y] = batch: the replicas' values of the first and of the second part of their elements, which are
   // pairs or tuples.
   template <std::size_t I>
@@ -305,6 +311,14 @@ class Strategy {
       values.push_back(fn(ValueContext{num_replicas_in_sync(), first_local_replica() + i}));
     return PerReplica(std::move(values));
   }
+  // Of a variable: its copies' values.
+  Tensors experimental_local_results(const VariablePtr& variable);
+  // Of a value that is none of a replica: a list of it.
+  template <typename T>
+  requires(std::is_arithmetic_v<T> ||
+           std::is_same_v<T, Tensor>) std::vector<T> experimental_local_results(const T& value) {
+    return {value};
+  }
   template <typename T>
   const std::vector<T>& experimental_local_results(const PerReplica<T>& values) {
     return values.values();
@@ -360,6 +374,8 @@ class MirroredStrategy : public Strategy {
   // MirroredStrategy({.devices = {"/cpu:0", "/cpu:1"}, .cross_device_ops = HierarchicalCopyAllReduce()}).
   template <std::same_as<MirroredKeywords> K = MirroredKeywords>
   explicit MirroredStrategy(const K& o) : MirroredStrategy(o.devices ? *o.devices : logical_cpus()) {}
+  template <std::same_as<MirroredKeywords> K = MirroredKeywords>
+  MirroredStrategy(std::vector<std::string> devices, const K&) : MirroredStrategy(std::move(devices)) {}
   std::string name() const override { return "MirroredStrategy"; }
 };
 

@@ -70,6 +70,7 @@ Variable Variable::create(Tensor initial_value, VariableOptions options) {
   if (strategy && options.synchronization == VariableSynchronization::kAuto) {
     variable->synchronization_ = VariableSynchronization::kOnWrite;
   }
+  variable->constraint_ = std::move(options.constraint);
   variable->aggregation_ = options.aggregation;
   variable->trainable_ = options.trainable.value_or(options.synchronization != VariableSynchronization::kOnRead);
   variable->made_trainable_ = variable->trainable_;
@@ -95,8 +96,6 @@ Tensor InitialValue::value(const Shape& shape, DType dtype) const {
   }
   return value_;
 }
-Variable::Variable(const Tensor& initial_value, VariableOptions options)
-    : Variable(create(initial_value, std::move(options))) {}
 Variable::Variable(Number initial_value, VariableOptions options)
     : Variable(create(initial_value.is_integer() ? Tensor::scalar(static_cast<std::int32_t>(initial_value.integer()))
                                                  : Tensor::scalar(static_cast<float>(initial_value.value())),
@@ -302,6 +301,20 @@ void VariableImpl::set_copy(int replica, Tensor value) {
 
 void VariableImpl::write_everywhere(const Tensor& value) { copies_ = {value}; }
 
+bool VariableImpl::has_own_copies() const {
+  return synchronization_ == VariableSynchronization::kOnRead && num_replicas() > 1;
+}
+
+void VariableImpl::restore(const Tensor& value) {
+  check(value, "restore");
+  wait_for_pending_update();
+  if (aggregation_ == VariableAggregation::kSum) {
+    write_shares(value);
+  } else {
+    write_everywhere(value);
+  }
+}
+
 void VariableImpl::update(const Tensor& argument, const char* op) {
   wait_for_pending_update();
   ReplicaContext* const context = replica_context();
@@ -333,8 +346,11 @@ void VariableImpl::update(const Tensor& argument, const char* op) {
     copies_ = std::move(updated);
     return;
   }
-  // SUM: equal shares; of an integer the first copy takes the remainder, so the total is exact.
-  const Tensor total = apply(op, numpy(), argument);
+  write_shares(apply(op, numpy(), argument));
+}
+
+// SUM: equal shares; of an integer the first copy takes the remainder, so the total is exact.
+void VariableImpl::write_shares(const Tensor& total) {
   const Tensor count = Tensor::scalar(static_cast<double>(num_replicas()), dtype_);
   const Tensor share = ops::call1(is_integer(dtype_) ? "FloorDiv" : "RealDiv", {total, count});
   copies_.assign(static_cast<std::size_t>(num_copies_), share);

@@ -47,9 +47,11 @@ enum class VariableAggregation {
 };
 
 struct VariableOptions {
+  FieldNamesOnly names_only = {};
   std::optional<bool> trainable = std::nullopt;  // default: true, but false for kOnRead
   std::string name = "Variable";
-  DTypeLike dtype = DType::kInvalid;  // default: that of the initial value
+  DTypeLike dtype = DType::kInvalid;                     // default: that of the initial value
+  std::function<Tensor(const Tensor&)> constraint = {};  // optimizers apply it after each update
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
   VariableAggregation aggregation = VariableAggregation::kNone;
   std::optional<Shape> shape = std::nullopt;  // of all values, with unknown extents; default: that of the initial value
@@ -94,6 +96,7 @@ struct VariableArguments {
   std::optional<bool> trainable = std::nullopt;
   std::string name = "Variable";
   DTypeLike dtype = DType::kInvalid;
+  std::function<Tensor(const Tensor&)> constraint = {};
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
   VariableAggregation aggregation = VariableAggregation::kNone;
   std::optional<Shape> shape = std::nullopt;
@@ -118,6 +121,14 @@ class ScopedOwnInitialValues {
   bool previous_;
 };
 
+// The keyword arguments of assignments, which have no effect here: assignments return the variable.
+struct AssignKeywords {
+  FieldNamesOnly names_only = {};
+  bool use_locking = false;
+  std::string name = {};
+  bool read_value = true;
+};
+
 // A number for all elements, and numbers in braces, as arguments of Target's assign, assign_add and assign_sub, which
 // take tensors and return a Result. They are converted to the dtype of Target.
 template <typename Target, typename Result>
@@ -139,6 +150,9 @@ class AssignmentForms {
   Result assign_sub(std::initializer_list<Values> delta) const {
     return self().assign_sub(Tensor(delta, self().dtype()));
   }
+  Result assign(const Tensor& value, const AssignKeywords&) const { return self().assign(value); }
+  Result assign_add(const Tensor& delta, const AssignKeywords&) const { return self().assign_add(delta); }
+  Result assign_sub(const Tensor& delta, const AssignKeywords&) const { return self().assign_sub(delta); }
 
  private:
   const Target& self() const { return static_cast<const Target&>(*this); }
@@ -170,7 +184,18 @@ class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Va
   Variable(std::shared_ptr<VariableImpl> impl) : std::shared_ptr<VariableImpl>(std::move(impl)) {}
   // Throws InvalidArgument for kNone synchronization under a strategy, for MEAN with a dtype that is not floating, and
   // for a shape that the initial value does not have.
-  explicit Variable(const Tensor& initial_value, VariableOptions options = {});
+  // A template, because GCC would take {.initial_value = x} for a list of tensors.
+  template <std::convertible_to<Tensor> T>
+  requires std::is_class_v<T>
+  explicit Variable(const T& initial_value, VariableOptions options = {})
+      : Variable(create(static_cast<Tensor>(initial_value), std::move(options))) {}
+  explicit Variable(std::initializer_list<Values> initial_value, VariableOptions options = {})
+      : Variable(create(Tensor(initial_value), std::move(options))) {}
+  // lambda: tf.ones([2]), which is called at once.
+  template <std::invocable F>
+  requires std::convertible_to<std::invoke_result_t<const F&>, Tensor>
+  explicit Variable(const F& make, VariableOptions options = {})
+      : Variable(create(static_cast<Tensor>(make()), std::move(options))) {}
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
   explicit Variable(T initial_value, VariableOptions options = {})  // float32, or int32 of an integer
       : Variable(Number(initial_value), std::move(options)) {}
@@ -178,7 +203,7 @@ class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Va
       : Variable(o.initializer.value(o.shape, o.dtype), {.trainable = o.trainable, .name = o.name, .dtype = o.dtype}) {}
   explicit Variable(const VariableArguments& o)
       : Variable(o.initial_value.value(Shape::unknown_rank(), o.dtype),
-                 {o.trainable, o.name, o.dtype, o.synchronization, o.aggregation, o.shape}) {}
+                 {{}, o.trainable, o.name, o.dtype, o.constraint, o.synchronization, o.aggregation, o.shape}) {}
   static Variable create(Tensor initial_value, VariableOptions options = {});
 
   const std::string& name() const;
@@ -226,6 +251,10 @@ class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Va
   }
   VariableSlice operator[](const Range& range) const;
   VariableSlice index(std::initializer_list<ops::SliceSpec> entries) const;
+
+  // for (const auto& row : v).
+  TensorRows begin() const { return read().begin(); }
+  TensorRows end() const { return read().end(); }
 
   // The other members of the variable.
   VariableImpl* operator->() const { return &impl(); }
@@ -327,6 +356,12 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   // Writes one copy only.
   void set_copy(int replica, Tensor value);
 
+  // Whether replicas, also those of other workers, have values of their own: kOnRead under several replicas.
+  bool has_own_copies() const;
+  // Gives such a variable the value that a read across replicas returned before it was saved. Each worker writes its
+  // own copies: no communication.
+  void restore(const Tensor& value);
+
   // For optimizers' in-place updates across replicas of a mirrored variable: the value that all copies share from now
   // on. Values written to it become the variable's value.
   Tensor& shared_value();
@@ -338,6 +373,7 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   void check(const Tensor& value, const char* what) const;
   void update(const Tensor& argument, const char* op);
   void write_everywhere(const Tensor& value);
+  void write_shares(const Tensor& total);
   bool is_in_worker_memory() const;
   void wait_for_pending_update() const;
   Tensor combined(const ReplicaContext& context, const Tensors& values) const;

@@ -282,4 +282,24 @@ Tensors cond(const Tensor& predicate, const std::function<Tensors()>& true_fn,
                       {"output_shapes", shapes}});
 }
 
+Tensors Tracer::record_while(const std::function<Tensor(const Tensors&)>& cond,
+                             const std::function<Tensors(const Tensors&)>& body, const Tensors& initial) {
+  return while_loop(cond, body, initial);
+}
+
+Tensors Tracer::record_cond(const Tensor& predicate, const std::function<Tensors()>& true_fn,
+                            const std::function<Tensors()>& false_fn) {
+  return graph::cond(predicate, true_fn, false_fn);
+}
+
+std::vector<ops::OutputType> Tracer::infer(const std::function<Tensors(const Tensors&)>& fn,
+                                           const std::vector<ops::OutputType>& inputs) {
+  std::vector<TensorSpec> specs;
+  for (const ops::OutputType& input : inputs) specs.emplace_back(input.shape, input.dtype);
+  std::vector<ops::OutputType> results;
+  for (const TensorSpec& result : trace_inner(*this, "shapes", fn, specs).results)
+    results.push_back({result.dtype, result.shape});
+  return results;
+}
+
 }  // namespace lockstep::graph

@@ -1,6 +1,7 @@
 #include "lockstep/graph/scratch_internal.h"
 
 #include "lockstep/graph/infer_internal.h"
+#include "lockstep/graph/trace_internal.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep::graph {
@@ -21,10 +22,29 @@ class ScratchSymbol : public Symbol {
   std::optional<Shape> entries_;
 };
 
-class ScratchRecorder : public ops::Recorder, public std::enable_shared_from_this<ScratchRecorder> {
+class ScratchRecorder : public ops::Recorder,
+                        public ops::ControlFlowRecorder,
+                        public std::enable_shared_from_this<ScratchRecorder> {
  public:
+  Tensors record_while(const std::function<Tensor(const Tensors&)>& cond,
+                       const std::function<Tensors(const Tensors&)>& body, const Tensors& initial) override {
+    return while_loop(cond, body, initial);
+  }
+  Tensors record_cond(const Tensor& predicate, const std::function<Tensors()>& true_fn,
+                      const std::function<Tensors()>& false_fn) override {
+    return graph::cond(predicate, true_fn, false_fn);
+  }
+  std::vector<ops::OutputType> infer(const std::function<Tensors(const Tensors&)>& fn,
+                                     const std::vector<ops::OutputType>& inputs) override {
+    Tensors symbols;
+    for (const ops::OutputType& input : inputs)
+      symbols.push_back(Tensor::symbol(std::make_shared<ScratchSymbol>(shared_from_this(), input.dtype, input.shape)));
+    std::vector<ops::OutputType> results;
+    for (const Tensor& result : fn(symbols)) results.push_back({result.dtype(), result.shape()});
+    return results;
+  }
   Tensors record(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs) override {
-    std::vector<Inferred> outputs = infer(op, inputs, attrs);
+    std::vector<Inferred> outputs = graph::infer(op, inputs, attrs);
     if (auto values = fold(op, inputs, attrs, outputs)) return *std::move(values);
     Tensors symbols;
     for (Inferred& output : outputs) {

@@ -187,7 +187,7 @@ Tensors Tracer::record(const ops::Op& op, std::span<const Tensor> inputs, const 
         "{}: a tensor of the traced function '{}' is used after tracing; return it from the function instead",
         op.signature->name, function_->name));
   }
-  std::vector<Inferred> outputs = infer(op, inputs, attrs);
+  std::vector<Inferred> outputs = graph::infer(op, inputs, attrs);
   if (auto values = fold(op, inputs, attrs, outputs)) return *std::move(values);
   Node node;
   node.name = function_->body.unique_name(NameScope::current() + op.signature->name);

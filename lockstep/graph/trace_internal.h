@@ -10,6 +10,7 @@
 #include "lockstep/graph/graph_internal.h"
 #include "lockstep/graph/scratch_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/control_flow_recorder_internal.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep::graph {
@@ -40,7 +41,7 @@ class Edge : public Symbol {
 //   - Values become Const nodes; variables and tables become captures (inputs after the declared ones).
 //   - Tensors of an enclosing tracer become captures.
 //   - Reads and writes of the same resource, and other stateful operations, keep their order by control inputs.
-class Tracer : public ops::Recorder, public std::enable_shared_from_this<Tracer> {
+class Tracer : public ops::Recorder, public ops::ControlFlowRecorder, public std::enable_shared_from_this<Tracer> {
  public:
   static std::shared_ptr<Tracer> create(std::string name);
 
@@ -48,6 +49,12 @@ class Tracer : public ops::Recorder, public std::enable_shared_from_this<Tracer>
   Tensors record(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs) override;
   // As tf.custom_gradient: an IdentityN of results and arguments whose gradient is a function of the library.
   Tensors record_gradient(const Tensors& results, const Tensors& arguments, const Gradient& gradient) override;
+  Tensors record_while(const std::function<Tensor(const Tensors&)>& cond,
+                       const std::function<Tensors(const Tensors&)>& body, const Tensors& initial) override;
+  Tensors record_cond(const Tensor& predicate, const std::function<Tensors()>& true_fn,
+                      const std::function<Tensors()>& false_fn) override;
+  std::vector<ops::OutputType> infer(const std::function<Tensors(const Tensors&)>& fn,
+                                     const std::vector<ops::OutputType>& inputs) override;
   // The edge that stands for `tensor` in this graph.
   Tensor import(const Tensor& tensor);
   // Makes a function callable from this graph, with all that it calls itself.

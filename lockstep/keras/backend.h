@@ -23,6 +23,15 @@ inline DTypePolicy dtype_policy() { return {}; }
 using keras::set_dtype_policy;
 // Forgets the counters of automatic names and the generator behind seedless draws.
 void clear_session();
+// K.get_value(optimizer.learning_rate), K.set_value(optimizer.learning_rate, 0.01) of tf.keras.
+template <typename T>
+auto get_value(const T& x) {
+  return x.numpy();
+}
+template <typename T, typename V>
+void set_value(const T& x, const V& value) {
+  x.assign(value);
+}
 
 }  // namespace lockstep::keras::backend
 

@@ -1,5 +1,6 @@
 // tf.cond, tf.while_loop, tf.map_fn, tf.scan, tf.foldl and the like, and those of keras.ops: their functions are called
-// at once, so conditions and numbers of rows must be known. A tape records the operations of the functions.
+// at once. A tape records the operations of the functions. While a layer infers shapes and while a SavedModel is
+// traced, conditions and numbers of rows that are not known become operations If and While.
 #pragma once
 
 #include <concepts>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/structure.h"
 
@@ -61,6 +63,8 @@ Nested<Tensor> while_loop(const StructureFunction& cond, const StructureFunction
 // fn of the numbers of each place of tensors, which broadcast.
 Tensor map_places(const StructureFunction& fn, const Tensors& tensors);
 Nested<Tensor> map_rows(const StructureFunction& fn, const Nested<Tensor>& elems);
+// Throws InvalidArgument unless the tensors have the dtype; kInvalid is any.
+Nested<Tensor> checked_dtype(Nested<Tensor> results, DType declared);
 // `initializer` undefined: the first row, as in TensorFlow.
 Nested<Tensor> scan(const StructureFunction& fn, const Nested<Tensor>& elems, Nested<Tensor> initializer, bool reverse,
                     bool keep_all);
@@ -72,10 +76,15 @@ std::pair<Nested<Tensor>, Nested<Tensor>> scan_with_carry(const StructureFunctio
 Nested<Tensor> associative_scan(const StructureFunction& fn, const Nested<Tensor>& elems, bool reverse, int axis);
 // Throws InvalidArgument where the condition is not one boolean or number that is known.
 bool is_true(const Tensor& pred);
+// The same, with branches in the graph, of a condition that is not known while a graph is traced.
+Nested<Tensor> choose(const Tensor& pred, const std::function<Nested<Tensor>()>& true_fn,
+                      const std::function<Nested<Tensor>()>& false_fn);
+Nested<Tensor> choose(const Tensor& index, const std::vector<std::function<Nested<Tensor>()>>& branches);
 // The branch that an index chooses: beyond the last one the last, below 0 the given one. Throws InvalidArgument for an
 // index that is not known.
 std::size_t chosen_branch(const Tensor& index, std::size_t branches, std::size_t below);
-[[noreturn]] void throw_no_case();
+Nested<Tensor> first_true(const std::vector<std::pair<Tensor, std::function<Nested<Tensor>()>>>& cases,
+                          const std::function<Nested<Tensor>()>& otherwise, std::size_t from);
 template <typename T>
 Tensor of_number(T number) {
   if constexpr (std::is_same_v<T, bool>) return Tensor::scalar(number);
@@ -90,6 +99,15 @@ template <typename True, typename False>
 auto cond(const Tensor& pred, True true_fn, False false_fn) {
   using OfTrue = std::invoke_result_t<True&>;
   using OfFalse = std::invoke_result_t<False&>;
+  if constexpr (std::is_convertible_v<OfTrue, Nested<Tensor>> && std::is_convertible_v<OfFalse, Nested<Tensor>>) {
+    using Result = std::common_type_t<OfTrue, OfFalse>;
+    if constexpr (std::is_same_v<Result, Tensor> || std::is_same_v<Result, Nested<Tensor>>) {
+      if (pred.is_symbolic()) {
+        return static_cast<Result>(internal::choose(
+            pred, [&]() -> Nested<Tensor> { return true_fn(); }, [&]() -> Nested<Tensor> { return false_fn(); }));
+      }
+    }
+  }
   if constexpr (std::is_arithmetic_v<OfTrue> && std::is_convertible_v<OfFalse, Tensor>) {
     return internal::is_true(pred) ? internal::of_number(true_fn()) : static_cast<Tensor>(false_fn());
   } else if constexpr (std::is_arithmetic_v<OfFalse> && std::is_convertible_v<OfTrue, Tensor>) {
@@ -100,10 +118,26 @@ auto cond(const Tensor& pred, True true_fn, False false_fn) {
   }
 }
 
-// tf.switch_case(index, {[&] { return x; }, [&] { return x * 2; }}): the last function for an index outside.
 using Branch = std::function<Nested<Tensor>()>;
-inline Nested<Tensor> switch_case(const Tensor& branch_index, const std::vector<Branch>& branch_fns) {
-  return branch_fns[internal::chosen_branch(branch_index, branch_fns.size(), branch_fns.size() - 1)]();
+struct CondKeywords {
+  FieldNamesOnly names_only = {};
+  Branch true_fn = {};
+  Branch false_fn = {};
+};
+inline Nested<Tensor> cond(const Tensor& pred, const CondKeywords& o) {
+  return internal::choose(pred, o.true_fn, o.false_fn);
+}
+
+struct SwitchKeywords {
+  FieldNamesOnly names_only = {};
+  Branch default_fn = {};
+};
+// tf.switch_case(index, {[&] { return x; }, [&] { return x * 2; }}): for an index outside default_fn, or the last
+// function.
+inline Nested<Tensor> switch_case(const Tensor& branch_index, std::vector<Branch> branch_fns,
+                                  const SwitchKeywords& o = {}) {
+  if (o.default_fn) branch_fns.push_back(o.default_fn);
+  return internal::choose(branch_index, branch_fns);
 }
 struct CaseKeywords {
   FieldNamesOnly names_only = {};
@@ -112,11 +146,7 @@ struct CaseKeywords {
 // tf.case: the function of the first true condition. Throws InvalidArgument where there is none and no default_fn.
 inline Nested<Tensor> case_(const std::vector<std::pair<Tensor, Branch>>& pred_fn_pairs,
                             const CaseKeywords& keywords = {}) {
-  for (const auto& [pred, fn] : pred_fn_pairs) {
-    if (internal::is_true(pred)) return fn();
-  }
-  if (!keywords.default_fn) internal::throw_no_case();
-  return keywords.default_fn();
+  return internal::first_true(pred_fn_pairs, keywords.default_fn, 0);
 }
 
 struct WhileLoopKeywords {
@@ -138,10 +168,19 @@ requires std::is_arithmetic_v<N> Nested<Tensor> while_loop(Cond cond, Body body,
   return while_loop(std::move(cond), std::move(body), Nested<Tensor>(Tensor(loop_var)), keywords);
 }
 
-// fn of each row of the tensors, stacked. Throws InvalidArgument for tensors of different numbers of rows.
+// dtype and fn_output_signature, its newer name, are the dtype of the results. Both are not needed.
+struct MapKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike dtype = DType::kInvalid;
+  std::optional<std::int64_t> parallel_iterations = std::nullopt;  // has no effect
+  DTypeLike fn_output_signature = DType::kInvalid;
+};
+// fn of each row of the tensors, stacked. Throws InvalidArgument for tensors of different numbers of rows, and for
+// results of another dtype than the one that is declared.
 template <typename Fn>
-Nested<Tensor> map_fn(Fn fn, const Nested<Tensor>& elems) {
-  return internal::map_rows(internal::of_parts(std::move(fn)), elems);
+Nested<Tensor> map_fn(Fn fn, const Nested<Tensor>& elems, const MapKeywords& o = {}) {
+  const DType declared = DType(o.dtype) == DType::kInvalid ? DType(o.fn_output_signature) : DType(o.dtype);
+  return internal::checked_dtype(internal::map_rows(internal::of_parts(std::move(fn)), elems), declared);
 }
 template <typename Fn>
 Nested<Tensor> vectorized_map(Fn fn, const Nested<Tensor>& elems) {

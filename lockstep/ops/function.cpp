@@ -119,7 +119,8 @@ Function::State& Function::state() const {
   return *state_;
 }
 
-Nested<Tensor> Function::call(const std::vector<Nested<Tensor>>& arguments) const {
+Nested<Tensor> Function::call(const std::vector<Nested<Tensor>>& arguments,
+                              const std::vector<bool>& python_values) const {
   State& known = state();
   if (known.input_signature) {
     check(*known.input_signature, arguments);
@@ -128,13 +129,28 @@ Nested<Tensor> Function::call(const std::vector<Nested<Tensor>>& arguments) cons
   Nested<Tensor> result = known.call(arguments);
   constexpr std::size_t kMostSeen = 100;
   const std::lock_guard lock(known.mutex);
+  std::vector<Nested<Tensor>> tensors;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (python_values.empty() || !python_values[i]) tensors.push_back(arguments[i]);
+  }
   const bool is_new = std::none_of(known.concrete.begin(), known.concrete.end(),
-                                   [&](const auto& each) { return describes(*each->input_signature, arguments); });
+                                   [&](const auto& each) { return describes(*each->input_signature, tensors); });
   if (is_new && known.seen_in_calls < kMostSeen) {
     ++known.seen_in_calls;
     Signature seen;
-    for (const Nested<Tensor>& argument : arguments) seen.push_back(specs_of(argument));
-    known.concrete.push_back(std::make_shared<State>(std::move(seen), known.call));
+    for (const Nested<Tensor>& argument : tensors) seen.push_back(specs_of(argument));
+    Call call = known.call;
+    if (tensors.size() < arguments.size()) {
+      call = [call, arguments, python_values](const std::vector<Nested<Tensor>>& given) {
+        std::vector<Nested<Tensor>> all = arguments;
+        std::size_t next = 0;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          if (!python_values[i]) all[i] = given[next++];
+        }
+        return call(all);
+      };
+    }
+    known.concrete.push_back(std::make_shared<State>(std::move(seen), std::move(call)));
   }
   return result;
 }
@@ -173,7 +189,7 @@ std::vector<Function> Function::concrete_functions() const {
   return all;
 }
 
-void Function::throw_wrong_arguments(std::size_t expected, std::size_t found) {
+void internal::throw_wrong_arguments(std::size_t expected, std::size_t found) {
   throw_invalid_argument(fmt::format("function: invalid call: found {} arguments, expected {}", found, expected));
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -69,6 +70,49 @@ template <typename Fn>
 requires requires { &Fn::operator(); }
 struct SignatureOf<Fn> : SignatureOf<decltype(&Fn::operator())> {};
 
+// A number or a text, which is a Python value where tf.function traces a call.
+template <typename T>
+concept PythonValue = std::is_arithmetic_v<T> || std::same_as<T, std::string>;
+// Whether one of the parameters is one.
+template <typename Signature>
+inline constexpr bool kTakesPythonValues = false;
+template <typename R, typename... A>
+inline constexpr bool kTakesPythonValues<R(A...)> = (PythonValue<std::remove_cvref_t<A>> || ...);
+
+// The argument of a parameter of type A.
+template <typename A>
+decltype(auto) as_parameter(const Nested<Tensor>& argument) {
+  using Value = std::remove_cvref_t<A>;
+  if constexpr (PythonValue<Value>) {
+    return argument.leaf().template item<Value>();
+  } else if constexpr (std::is_same_v<Value, Tensor>) {
+    return argument.leaf();
+  } else {
+    return argument;
+  }
+}
+[[noreturn]] void throw_wrong_arguments(std::size_t expected, std::size_t found);
+// fn of the first N arguments, or of fewer where there are fewer: the others have defaults.
+template <typename Fn, typename... A, std::size_t... I>
+Nested<Tensor> call_with_defaults(Fn& fn, const std::vector<Nested<Tensor>>& arguments, std::type_identity<void(A...)>,
+                                  std::index_sequence<I...>) {
+  constexpr std::size_t N = sizeof...(I);
+  using Parameters = std::tuple<std::type_identity<A>...>;
+  if constexpr (requires { fn(as_parameter<typename std::tuple_element_t<I, Parameters>::type>(arguments[I])...); }) {
+    if (arguments.size() == N)
+      return fn(as_parameter<typename std::tuple_element_t<I, Parameters>::type>(arguments[I])...);
+  }
+  if constexpr (N > 0) {
+    if (arguments.size() < N)
+      return call_with_defaults(fn, arguments, std::type_identity<void(A...)>(), std::make_index_sequence<N - 1>());
+  }
+  throw_wrong_arguments(sizeof...(A), arguments.size());
+}
+template <typename Fn, typename R, typename... A>
+Nested<Tensor> call_with_values(Fn& fn, const std::vector<Nested<Tensor>>& arguments, std::type_identity<R(A...)>) {
+  return call_with_defaults(fn, arguments, std::type_identity<void(A...)>(), std::index_sequence_for<A...>());
+}
+
 }  // namespace internal
 
 class Function;
@@ -117,6 +161,7 @@ class TensorFlowFunction;
 template <typename Fn, typename R, typename... A>
 class TensorFlowFunction<Fn, R(A...)> : public internal::TensorFlowFunctionBase<Fn, TensorFlowFunction<Fn, R(A...)>> {
  public:
+  using FunctionType = R(A...);
   using internal::TensorFlowFunctionBase<Fn, TensorFlowFunction>::TensorFlowFunctionBase;
   // Arguments may be written in braces.
   R operator()(A... arguments) const { return this->call(std::forward<A>(arguments)...); }
@@ -203,9 +248,11 @@ class Function {
   }
   template <typename... Arguments>
   Nested<Tensor> operator()(const Arguments&... arguments) const {
-    return call({Nested<Tensor>(arguments)...});
+    return call({as_argument(arguments)...}, {is_python_value(arguments)...});
   }
-  Nested<Tensor> call(const std::vector<Nested<Tensor>>& arguments) const;
+  // `python_values`: whether an argument is a number or a text, which is no input of the function that a SavedModel
+  // contains; none: no argument is one.
+  Nested<Tensor> call(const std::vector<Nested<Tensor>>& arguments, const std::vector<bool>& python_values = {}) const;
   // Empty where the function was made without one.
   const Signature& input_signature() const;
 
@@ -229,16 +276,42 @@ class Function {
   State& state() const;
   Function concrete(Signature signature) const;
 
+  template <typename T>
+  static Nested<Tensor> as_argument(const T& argument) {
+    if constexpr (std::is_convertible_v<const T&, std::string>) {
+      return Tensor::strings({std::string(argument)}, {});
+    } else {
+      return Nested<Tensor>(argument);
+    }
+  }
+  template <typename T>
+  static bool is_python_value(const T&) {
+    return std::is_arithmetic_v<T> || std::is_convertible_v<const T&, std::string>;
+  }
+
+  template <typename Fn>
+  static auto signature_of() {
+    if constexpr (requires { typename Fn::FunctionType; }) {
+      return std::type_identity<typename Fn::FunctionType>();
+    } else {
+      return internal::SignatureOf<Fn>();
+    }
+  }
   template <typename Fn>
   static Call of_arguments(Fn fn) {
-    if constexpr (std::is_invocable_v<Fn&>) {
+    using FunctionType = typename decltype(signature_of<Fn>())::type;
+    if constexpr (internal::kTakesPythonValues<FunctionType>) {
       return [fn = returning(std::move(fn))](const std::vector<Nested<Tensor>>& arguments) mutable -> Nested<Tensor> {
-        if (!arguments.empty()) throw_wrong_arguments(0, arguments.size());
+        return internal::call_with_values(fn, arguments, std::type_identity<FunctionType>());
+      };
+    } else if constexpr (std::is_invocable_v<Fn&>) {
+      return [fn = returning(std::move(fn))](const std::vector<Nested<Tensor>>& arguments) mutable -> Nested<Tensor> {
+        if (!arguments.empty()) internal::throw_wrong_arguments(0, arguments.size());
         return fn();
       };
     } else if constexpr (std::is_invocable_v<Fn&, const Nested<Tensor>&>) {
       return [fn = returning(std::move(fn))](const std::vector<Nested<Tensor>>& arguments) mutable -> Nested<Tensor> {
-        if (arguments.size() != 1) throw_wrong_arguments(1, arguments.size());
+        if (arguments.size() != 1) internal::throw_wrong_arguments(1, arguments.size());
         return fn(arguments[0]);
       };
     } else {
@@ -260,7 +333,6 @@ class Function {
       }
     };
   }
-  [[noreturn]] static void throw_wrong_arguments(std::size_t expected, std::size_t found);
 
   std::shared_ptr<State> state_;
 };

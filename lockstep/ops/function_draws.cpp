@@ -9,7 +9,8 @@ namespace lockstep::ops {
 namespace {
 
 thread_local FunctionDraws::Call* t_call = nullptr;
-thread_local int t_replica = 0;
+thread_local int t_replica = 0, t_local_replica = 0;
+thread_local ReplicaSeeds* t_seeds = nullptr;  // of the run() that this thread is in
 
 }  // namespace
 
@@ -27,11 +28,17 @@ FunctionDraws::Call::Call(FunctionDraws& draws, Nesting nesting)
   if (outer_) path_ = fmt::format("{}/{}", outer_->path_, outer_->inner_calls_++);
   t_call = this;
 }
+FunctionDraws::Call::Call(ReplicaSeeds& seeds)
+    : before_(t_call), outer_(nullptr), draws_(seeds.call_.draws_), path_(seeds.path_), seeds_(&seeds) {
+  t_call = this;
+}
 FunctionDraws::Call::~Call() { t_call = before_; }
 
 FunctionDraws* FunctionDraws::current() { return t_call ? &t_call->draws_ : nullptr; }
 
-std::int64_t FunctionDraws::next_seed() { return t_call->without_seed_++; }
+std::int64_t FunctionDraws::next_seed() {
+  return t_call->seeds_ ? t_call->seeds_->next(t_local_replica) : t_call->without_seed_++;
+}
 
 PhiloxState FunctionDraws::advance(const std::string& operation, std::int64_t seed, std::int64_t seed2,
                                    std::uint64_t blocks) {
@@ -79,7 +86,60 @@ FunctionDraws& TracedDraws::of(const std::string& exact, const std::string& with
   return draws_[reduces_ && first->second != exact ? "relaxed " + without_shapes : exact];
 }
 
-ReplicaDraws::ReplicaDraws(int replica) : outer_(t_replica) { t_replica = replica; }
-ReplicaDraws::~ReplicaDraws() { t_replica = outer_; }
+ReplicaSeeds::ReplicaSeeds(int replicas)
+    : call_(*t_call),
+      path_(fmt::format("{}/run {}", call_.path_, call_.runs_++)),
+      known_([this]() -> std::vector<std::int64_t>& {
+        const std::lock_guard lock(call_.draws_.mutex_);
+        return call_.draws_.replica_counts_[path_];
+      }()),
+      start_(call_.without_seed_),
+      places_(static_cast<std::size_t>(replicas)) {
+  call_.seeds_ = this;
+}
+
+ReplicaSeeds::~ReplicaSeeds() {
+  std::int64_t drawn = 0;
+  for (const std::int64_t count : counts_) drawn += count;
+  call_.without_seed_ = start_ + drawn * static_cast<std::int64_t>(places_.size());
+  known_ = counts_;
+  call_.seeds_ = nullptr;
+}
+
+std::int64_t ReplicaSeeds::next(int replica) {
+  std::unique_lock lock(mutex_);
+  Place& place = places_[static_cast<std::size_t>(replica)];
+  const std::size_t segment = place.segment;
+  const auto is_known = [&] { return segment < counts_.size() || segment < known_.size(); };
+  if (replica > 0) met_.wait(lock, is_known);
+  const auto count = [&](std::size_t i) { return i < counts_.size() ? counts_[i] : known_[i]; };
+  std::int64_t seed = start_ + place.drawn++;
+  for (std::size_t i = 0; i < segment; ++i) seed += count(i) * static_cast<std::int64_t>(places_.size());
+  return replica > 0 ? seed + replica * count(segment) : seed;
+}
+
+void ReplicaSeeds::meet(int replica) {
+  const std::lock_guard lock(mutex_);
+  Place& place = places_[static_cast<std::size_t>(replica)];
+  if (replica == 0) counts_.push_back(place.drawn);
+  place = {place.segment + 1, 0};
+  met_.notify_all();
+}
+
+ReplicaDraws::ReplicaDraws(int replica, int local, ReplicaSeeds* seeds)
+    : outer_(t_replica), outer_local_(t_local_replica), outer_seeds_(t_seeds) {
+  t_replica = replica;
+  t_local_replica = local;
+  t_seeds = seeds;
+}
+ReplicaDraws::~ReplicaDraws() {
+  t_replica = outer_;
+  t_local_replica = outer_local_;
+  t_seeds = outer_seeds_;
+}
+void ReplicaDraws::meet() {
+  if (t_seeds) t_seeds->meet(t_local_replica);
+}
+int ReplicaDraws::device() { return t_local_replica; }
 
 }  // namespace lockstep::ops

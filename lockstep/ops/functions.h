@@ -372,7 +372,7 @@ Tensor cumprod(const Tensor& x, int axis, bool exclusive = false, bool reverse =
 struct TopK {
   Tensor values, indices;
 };
-TopK top_k(const Tensor& x, std::int64_t k, bool sorted = true);  // of the last axis; indices int32
+TopK top_k(const Tensor& x, std::int64_t k = 1, bool sorted = true);  // of the last axis; indices int32
 Tensor in_top_k(const Tensor& targets, const Tensor& predictions, std::int64_t k);
 Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);  // stable, int32

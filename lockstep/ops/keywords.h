@@ -186,6 +186,7 @@ requires(std::is_class_v<T> && !std::is_convertible_v<const T&, RepeatKeywords>)
 
 struct OneHotKeywords {
   FieldNamesOnly names_only = {};
+  Tensor indices = {};      // where they are not given by position
   std::int64_t depth = -1;  // where it is not given by position; a missing one is an InvalidArgument
   double on_value = 1;
   double off_value = 0;
@@ -196,6 +197,7 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& 
 inline Tensor one_hot(const Tensor& indices, const OneHotKeywords& keywords) {
   return one_hot(indices, keywords.depth, keywords);
 }
+inline Tensor one_hot(const OneHotKeywords& keywords) { return one_hot(keywords.indices, keywords); }
 
 // A number, or a tensor of one, ops::shape(x)[1].
 class RangeLimit {

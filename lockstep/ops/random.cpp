@@ -180,7 +180,9 @@ PhiloxState advance_stateful(const Call& call, std::uint64_t blocks) {
     return FunctionDraws::advance(call.name() + attributes_of(call), seed, seed2, blocks);
   StatefulStates& states = stateful_states();
   const std::lock_guard lock(states.mutex);
-  const std::string owner = call.name() + (RandomScope::active() ? RandomScope::path() : attributes_of(call));
+  std::string owner = call.name() + (RandomScope::active() ? RandomScope::path() : attributes_of(call));
+  // Each device has its operations.
+  if (ReplicaDraws::device() > 0) owner += fmt::format("/device {}", ReplicaDraws::device());
   auto [at, fresh] = states.of.try_emplace({owner, seed, seed2});
   if (fresh) at->second = philox_of_op_seeds(seed, seed2);
   const PhiloxState state = at->second;

@@ -12,6 +12,7 @@ namespace lockstep {
 struct TensorArray::State {
   DType dtype;
   bool grows;
+  Shape element_shape;
   Tensors elements;  // undefined where nothing was written
 };
 
@@ -25,13 +26,15 @@ std::int64_t known(const Place& place, const char* what) {
 }  // namespace
 
 TensorArray::TensorArray(DTypeLike dtype, const TensorArrayKeywords& keywords)
-    : state_(std::make_shared<State>(State{dtype, keywords.dynamic_size, {}})) {
+    : state_(std::make_shared<State>(State{dtype, keywords.dynamic_size, keywords.element_shape, {}})) {
   const std::int64_t size = known(keywords.size, "size");
   if (size < 0) throw_invalid_argument(fmt::format("TensorArray: invalid size {}", size));
   state_->elements.resize(static_cast<std::size_t>(size));
 }
 TensorArray::TensorArray(const TensorArrayArguments& arguments)
-    : TensorArray(arguments.dtype, {.size = arguments.size, .dynamic_size = arguments.dynamic_size}) {}
+    : TensorArray(
+          arguments.dtype,
+          {.size = arguments.size, .dynamic_size = arguments.dynamic_size, .element_shape = arguments.element_shape}) {}
 
 std::int64_t TensorArray::size() const { return static_cast<std::int64_t>(state_->elements.size()); }
 DType TensorArray::dtype() const { return state_->dtype; }
@@ -45,6 +48,10 @@ TensorArray TensorArray::write(const Place& index, const Tensor& value) const {
   if (value.dtype() != state_->dtype) {
     throw_invalid_argument(fmt::format("TensorArray: found a value of {}, expected {}", dtype_name(value.dtype()),
                                        dtype_name(state_->dtype)));
+  }
+  if (!state_->element_shape.compatible_with(value.shape())) {
+    throw_invalid_argument(fmt::format("TensorArray: found a value of shape {}, expected the element_shape {}",
+                                       value.shape().to_string(), state_->element_shape.to_string()));
   }
   for (const Tensor& other : state_->elements) {
     if (other.defined() && !other.shape().compatible_with(value.shape())) {
@@ -68,11 +75,13 @@ Tensor TensorArray::read(const Place& index) const {
 Tensor TensorArray::stack() const {
   const auto written =
       std::find_if(state_->elements.begin(), state_->elements.end(), [](const Tensor& x) { return x.defined(); });
-  if (written == state_->elements.end())
-    throw_invalid_argument("TensorArray: stack() requires an element that was written");
+  const bool none = written == state_->elements.end();
+  if (none && (!state_->element_shape.fully_known() || state_->elements.empty()))
+    throw_invalid_argument("TensorArray: stack() requires an element that was written, or an element_shape");
   Tensors elements = state_->elements;
   for (Tensor& element : elements) {
-    if (!element.defined()) element = ops::zeros_like(*written);
+    if (!element.defined())
+      element = none ? ops::zeros(state_->element_shape, state_->dtype) : ops::zeros_like(*written);
   }
   return ops::stack(elements);
 }

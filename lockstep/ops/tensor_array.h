@@ -12,7 +12,10 @@ namespace lockstep {
 struct TensorArrayKeywords {
   FieldNamesOnly names_only = {};
   Place size = 0;
-  bool dynamic_size = false;  // whether writing beyond the end makes it longer
+  bool dynamic_size = false;     // whether writing beyond the end makes it longer
+  bool clear_after_read = true;  // whether an element can be read once only; not enforced
+  bool infer_shape = true;       // has no effect
+  Shape element_shape = Shape::unknown_rank();
 };
 // All arguments by name.
 struct TensorArrayArguments {
@@ -20,6 +23,9 @@ struct TensorArrayArguments {
   DTypeLike dtype = DType::kInvalid;
   Place size = 0;
   bool dynamic_size = false;
+  bool clear_after_read = true;
+  bool infer_shape = true;
+  Shape element_shape = Shape::unknown_rank();
 };
 
 // Copies share the elements, which all have the same dtype and shape. Places have to be known. Throws OutOfRange for

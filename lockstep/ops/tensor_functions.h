@@ -71,15 +71,6 @@ struct NormalizeKeywords {
 };
 inline Normalized normalize(const Tensor& x, const NormalizeKeywords& o) { return normalize(x, o.ord, o.axis); }
 
-struct MapKeywords {
-  FieldNamesOnly names_only = {};
-  DTypeLike fn_output_signature = DType::kFloat32;  // the function decides it; it is not needed
-};
-template <typename Fn>
-Nested<Tensor> map_fn(Fn fn, const Nested<Tensor>& elems, const MapKeywords&) {
-  return map_fn(std::move(fn), elems);
-}
-
 struct BincountKeywords {
   FieldNamesOnly names_only = {};
   Tensor weights = {};  // what each element counts; default: 1, and the result has the dtype

@@ -57,16 +57,13 @@ Generator Generator::from_state(const Tensor& state) {
         fmt::format("the state of a generator is three integers, found shape {}", state.shape().to_string()));
   return Generator(ops::cast(state, DType::kInt64));
 }
-Generator Generator::from_state(const distribute::Variable& state) {
+Generator Generator::from_variable(const distribute::Variable& state, const AlgorithmKeywords& keywords) {
+  check(keywords);
   if (state.shape() != Shape{3} || state.dtype() != DType::kInt64) {
     throw_invalid_argument(fmt::format("the state of a generator is three int64, found a variable of {} and shape {}",
                                        dtype_name(state.dtype()), state.shape().to_string()));
   }
   return Generator(state);
-}
-Generator Generator::from_state(const distribute::Variable& state, const AlgorithmKeywords& keywords) {
-  check(keywords);
-  return from_state(state);
 }
 Generator Generator::from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter,
                                       std::string_view alg) {

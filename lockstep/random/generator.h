@@ -4,6 +4,7 @@
 // like are those of keras.random.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -57,9 +58,15 @@ class Generator {
   static Generator from_seed(std::int64_t seed, const AlgorithmKeywords& keywords);
   static Generator from_state(const Tensor& state);  // three int64: counter, and key last
   static Generator from_state(const Tensor& state, const AlgorithmKeywords& keywords);
-  // Shares the variable.
-  static Generator from_state(const distribute::Variable& state);
-  static Generator from_state(const distribute::Variable& state, const AlgorithmKeywords& keywords);
+  // Share the variable. Templates, so that numbers in braces are a tensor.
+  template <std::same_as<distribute::Variable> V>
+  static Generator from_state(const V& state) {
+    return from_variable(state, {});
+  }
+  template <std::same_as<distribute::Variable> V>
+  static Generator from_state(const V& state, const AlgorithmKeywords& keywords) {
+    return from_variable(state, keywords);
+  }
   // The counter is two integers.
   static Generator from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter,
                                     std::string_view alg = "auto_select");
@@ -110,6 +117,7 @@ class Generator {
   std::int64_t algorithm() const;  // 1: Philox
 
  private:
+  static Generator from_variable(const distribute::Variable& state, const AlgorithmKeywords& keywords);
   explicit Generator(const Tensor& state);
   explicit Generator(distribute::Variable state);
   // key and counter of the next draw of a shape.

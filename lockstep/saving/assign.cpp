@@ -34,9 +34,8 @@ void Assignment::add(const distribute::VariablePtr& variable, Tensor value, cons
 
 void Assignment::commit() {
   for (Item& item : items_) {
-    const bool on_read = item.variable->synchronization() == distribute::VariableSynchronization::kOnRead;
-    if (on_read && item.variable->num_copies() > 1) {
-      item.variable->assign(item.value);
+    if (item.variable->has_own_copies()) {
+      item.variable->restore(item.value);
     } else {
       optimizers::replace_value(*item.variable, std::move(item.value));
     }

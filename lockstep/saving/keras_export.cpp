@@ -56,6 +56,25 @@ Specs input_specs(const keras::Model& model) {
   });
 }
 
+// The same with the names base, base_1, ...
+Specs in_order(const Specs& specs, const std::string& base) {
+  int number = 0;
+  return specs.map([&](TensorSpec spec) {
+    spec.name = number++ == 0 ? base : fmt::format("{}_{}", base, number - 1);
+    return spec;
+  });
+}
+
+// Names for those that have none.
+Specs named(const Specs& specs) {
+  int automatic = 0;
+  return specs.map([&](TensorSpec spec) {
+    if (spec.name.empty())
+      spec.name = automatic++ == 0 ? "keras_tensor" : fmt::format("keras_tensor_{}", automatic - 1);
+    return spec;
+  });
+}
+
 // Inputs by the names of the signature: a dict has them, others are in order. `layer` is for errors.
 std::map<std::string, Tensor> feeds_of(const Signature& signature, const Structure& inputs, const std::string& layer) {
   std::map<std::string, Tensor> feeds;
@@ -182,8 +201,9 @@ class EndpointLayer : public Layer {
 
 }  // namespace
 
-Exportable exportable(const keras::Model& model) {
-  const Specs specs = input_specs(model);
+Exportable exportable(const keras::Model& model, const Specs& input_signature) {
+  const bool given = !input_signature.is_leaf() || input_signature.leaf().dtype != DType::kInvalid;
+  const Specs specs = given ? named(input_signature) : input_specs(model);
   Exportable out;
   const keras::ModelPtr impl = model.impl();
   const auto call = [impl](const std::vector<Structure>& arguments, bool training) {
@@ -201,7 +221,9 @@ Exportable exportable(const keras::Model& model) {
 }
 
 void save(const keras::Model& model, const std::string& path, const SaveOptions& options) {
-  save(exportable(model), path, options);
+  Exportable exported = exportable(model, in_order(input_specs(model), "inputs"));
+  exported.signatures = {{"serving_default", 0}};
+  save(exported, path, options);
 }
 
 keras::LayerHandle KerasLayer(const LoadedModel& loaded, KerasLayerOptions options) {

@@ -11,10 +11,12 @@ namespace lockstep::saved_model {
 
 // A model as Keras's export() gives it: the endpoint `serve` (also the signature "serving_default"), `__call__` with a
 // training argument for reuse as a layer, and the variables. The batch axis is open. Inputs are named after their
-// Input layers ("keras_tensor" where those have automatic names).
+// Input layers ("keras_tensor" where those have automatic names), or as in `input_signature`.
 // Throws FailedPrecondition for a subclassed model that was never called: its inputs are not known.
-Exportable exportable(const keras::Model& model);
+Exportable exportable(const keras::Model& model, const Specs& input_signature = {});
 
+// tf.saved_model.save of a model: the same functions, and the signature "serving_default", whose inputs are `inputs`,
+// `inputs_1`, ... in the order of the model's.
 void save(const keras::Model& model, const std::string& path, const SaveOptions& options = {});
 
 struct KerasLayerOptions {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "lockstep/tensor/tensor.h"
 
@@ -19,6 +20,9 @@ class Symbol {
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
+
+  // As it is called in Python; of most symbols nothing.
+  virtual std::string name() const { return {}; }
 
   // Who records an operation that takes this symbol.
   virtual ops::Recorder& recorder() const = 0;

@@ -203,9 +203,9 @@ Tensor Tensor::of_number(const Values& number) {
 }
 bool Tensor::is_number() const { return impl_ && impl_->is_number; }
 
-template <typename T>
-Tensor Tensor::scalar(T value) {
-  return from_vector(std::vector<T>{value}, Shape{});
+template <typename E>
+Tensor Tensor::scalar(E value) {
+  return from_vector(std::vector<E>{value}, Shape{});
 }
 
 Tensor Tensor::scalar(double value, DType dtype) {
@@ -221,19 +221,19 @@ Tensor Tensor::scalar(double value, DType dtype) {
   return wrap(at::scalar_tensor(value, at::TensorOptions().dtype(to_scalar_type(dtype))));
 }
 
-template <typename T>
-Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape) {
+template <typename E>
+Tensor Tensor::from_vector(const std::vector<E>& values, const Shape& shape) {
   const auto count = shape.num_elements();
   if (!count || *count != static_cast<std::int64_t>(values.size())) {
     throw_invalid_argument(fmt::format("{} values do not fill shape {}", values.size(), shape.to_string()));
   }
   check_shape(shape);
-  at::Tensor out = at::empty(shape.dims(), at::TensorOptions().dtype(to_scalar_type(dtype_of<T>())));
-  if constexpr (std::is_same_v<T, bool>) {
+  at::Tensor out = at::empty(shape.dims(), at::TensorOptions().dtype(to_scalar_type(dtype_of<E>())));
+  if constexpr (std::is_same_v<E, bool>) {
     bool* target = out.data_ptr<bool>();
     for (std::size_t i = 0; i < values.size(); ++i) target[i] = values[i];
   } else if (!values.empty()) {
-    std::memcpy(out.data_ptr(), values.data(), values.size() * sizeof(T));
+    std::memcpy(out.data_ptr(), values.data(), values.size() * sizeof(E));
   }
   return wrap(std::move(out));
 }
@@ -310,22 +310,22 @@ const Shape& Tensor::shape() const& {
 
 std::int64_t Tensor::num_elements() const { return *checked(*this, is_value(), "a value").shape.num_elements(); }
 
-template <typename T>
-std::vector<T> Tensor::to_vector() const {
-  const bool raw16 = std::is_same_v<T, std::uint16_t> && dtype_size(dtype()) == 2;
-  if (!raw16 && is_value() && dtype() != dtype_of<T>()) {
-    throw_invalid_argument(fmt::format("the elements are {}, not {}", dtype_name(dtype()), dtype_name(dtype_of<T>())));
+template <typename E>
+std::vector<E> Tensor::to_vector() const {
+  const bool raw16 = std::is_same_v<E, std::uint16_t> && dtype_size(dtype()) == 2;
+  if (!raw16 && is_value() && dtype() != dtype_of<E>()) {
+    throw_invalid_argument(fmt::format("the elements are {}, not {}", dtype_name(dtype()), dtype_name(dtype_of<E>())));
   }
   checked(*this, is_value() && dtype() != DType::kString, "a dense value");
   const at::Tensor host = host_contiguous(*this);
-  const T* begin = static_cast<const T*>(host.const_data_ptr());
-  return std::vector<T>(begin, begin + host.numel());
+  const E* begin = static_cast<const E*>(host.const_data_ptr());
+  return std::vector<E>(begin, begin + host.numel());
 }
 
-template <typename T>
-T Tensor::item() const {
+template <typename E>
+E Tensor::item() const {
   checked(*this, is_value() && dtype() != DType::kString && num_elements() == 1, "one number");
-  return aten(*this).item().to<T>();
+  return aten(*this).item().to<E>();
 }
 
 template <>
@@ -421,6 +421,11 @@ LOCKSTEP_INSTANTIATE(std::uint64_t)
 Tensor Tensor::numpy() const {
   if (!defined() || !is_value() || dtype() == DType::kString) return *this;
   return aten(*this).requires_grad() ? wrap(aten(*this).detach()) : *this;
+}
+
+std::string Tensor::name() const {
+  if (!is_symbolic()) throw_invalid_argument("a tensor that has a value has no name");
+  return symbol_value()->name();
 }
 
 void Tensor::set_shape(const Shape& expected) const {

@@ -171,6 +171,8 @@ class Tensor {
   const Shape& shape() const&;  // fully known unless symbolic
   Shape shape() && { return std::as_const(*this).shape(); }
   int rank() const { return shape().rank(); }
+  Shape get_shape() const { return shape(); }
+  std::string name() const;  // of a symbol; throws InvalidArgument for a value
   int ndim() const { return rank(); }
   std::int64_t dim(int axis) const {  // throws OutOfRange
     const Shape& own = shape();
@@ -178,6 +180,8 @@ class Tensor {
     return own[axis];
   }
   std::int64_t num_elements() const;  // of a value
+  std::int64_t size() const { return num_elements(); }
+  std::int64_t nbytes() const { return num_elements() * static_cast<std::int64_t>(dtype_size(dtype())); }
 
   // The elements in row-major order in host memory; copies when the value is in other memory or strided.
   // T must be the C++ type of the dtype (bool for kBool, std::uint16_t for the 16-bit floats, std::string for kString).
@@ -214,6 +218,7 @@ class Tensor {
   Tensor copy() const { return *this; }
   Tensor transpose() const;
   Tensor transpose(std::initializer_list<std::int64_t> axes) const;
+  Tensor T() const { return transpose(); }
   Tensor swapaxes(int a, int b) const;
   Tensor squeeze(std::optional<int> axis = std::nullopt) const;
   Tensor repeat(std::int64_t repeats, std::optional<int> axis = std::nullopt) const;

@@ -20,6 +20,8 @@ struct Module::State : train::Trackable {
     bool is_list;
     std::vector<std::string> keys = {};  // of a dict's modules
     std::optional<train::Tracked> object = std::nullopt;
+    std::vector<Variable> inner_variables = {};  // of an object that is a list or dict of others
+    std::vector<Module> inner_modules = {};
   };
   std::string name;
   std::vector<Attribute> attributes;  // in the order in which they were tracked
@@ -87,8 +89,12 @@ void Module::add_dict(const std::string& attribute, const std::map<std::string, 
   state_->restore_new_children();
 }
 
-void Module::add(const std::string& attribute, train::Tracked object) {
-  state_->attribute(attribute).object = std::move(object);
+void Module::add(const std::string& attribute, train::Tracked object, std::vector<Variable> variables,
+                 std::vector<Module> modules) {
+  State::Attribute& made = state_->attribute(attribute);
+  made.object = std::move(object);
+  made.inner_variables = std::move(variables);
+  made.inner_modules = std::move(modules);
   state_->restore_new_children();
 }
 
@@ -107,17 +113,20 @@ void Module::visit(const std::shared_ptr<State>& state, std::vector<const State*
   for (const State::Attribute& each : state->attributes) sorted.push_back(&each);
   std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
   for (const State::Attribute* each : sorted) {
-    for (const Variable& variable : each->variables) {
-      if (std::find(variables.begin(), variables.end(), variable) == variables.end()) variables.push_back(variable);
+    for (const std::vector<Variable>* own : {&each->variables, &each->inner_variables}) {
+      for (const Variable& variable : *own) {
+        if (std::find(variables.begin(), variables.end(), variable) == variables.end()) variables.push_back(variable);
+      }
     }
   }
   std::vector<Module> inner;
   for (const State::Attribute* each : sorted) {
-    for (const Module& module : each->modules) {
-      if (std::find(seen.begin(), seen.end(), module.state_.get()) != seen.end()) continue;
-      seen.push_back(module.state_.get());
-      inner.push_back(module);
-    }
+    for (const std::vector<Module>* own : {&each->modules, &each->inner_modules})
+      for (const Module& module : *own) {
+        if (std::find(seen.begin(), seen.end(), module.state_.get()) != seen.end()) continue;
+        seen.push_back(module.state_.get());
+        inner.push_back(module);
+      }
   }
   modules.insert(modules.end(), inner.begin(), inner.end());
   for (const Module& module : inner) visit(module.state_, seen, variables, modules);

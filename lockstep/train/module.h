@@ -81,11 +81,15 @@ class Module {
   // A table of tf.lookup. Functions that use it keep its entries; checkpoints have those of a MutableHashTable.
   template <lookup::Table T>
   requires(!std::convertible_to<const T&, train::Tracked>) T track(const std::string&, const T& table) { return table; }
-  // Models, layers, optimizers, metrics of Keras, for checkpoints: as in TensorFlow, variables() lacks theirs.
+  // Lists and dicts in each other: track("slots", std::map<std::string, std::vector<Variable>>{...}). Models, layers,
+  // optimizers, metrics of Keras, for checkpoints: as in TensorFlow, variables() lacks theirs.
   template <std::convertible_to<train::Tracked> T>
   requires(!std::derived_from<T, Module> && !std::convertible_to<const T&, Variable>) T
       track(const std::string& attribute, const T& object) {
-    add(attribute, train::Tracked(object));
+    std::vector<Variable> variables;
+    std::vector<Module> modules;
+    collect(object, variables, modules);
+    add(attribute, train::Tracked(object), std::move(variables), std::move(modules));
     return object;
   }
 
@@ -94,7 +98,24 @@ class Module {
   void add(const std::string& attribute, const Module& module);
   void add_list(const std::string& attribute, const std::vector<Module>& modules);
   void add_dict(const std::string& attribute, const std::map<std::string, Module>& modules);
-  void add(const std::string& attribute, train::Tracked object);
+  void add(const std::string& attribute, train::Tracked object, std::vector<Variable> variables,
+           std::vector<Module> modules);
+  // The variables and modules in lists and dicts.
+  template <typename T>
+  static void collect(const T& object, std::vector<Variable>& variables, std::vector<Module>& modules) {
+    if constexpr (std::is_same_v<T, Variable>) {
+      variables.push_back(object);
+    } else if constexpr (std::derived_from<T, Module>) {
+      modules.push_back(object);
+    } else if constexpr (requires { typename T::mapped_type; }) {
+      for (const auto& [key, value] : object) collect(value, variables, modules);
+    } else if constexpr (requires {
+                           typename T::value_type;
+                           object.begin();
+                         }) {
+      for (const auto& value : object) collect(value, variables, modules);
+    }
+  }
   static void visit(const std::shared_ptr<State>& state, std::vector<const State*>& seen,
                     std::vector<Variable>& variables, std::vector<Module>& modules);
 

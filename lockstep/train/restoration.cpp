@@ -21,9 +21,8 @@ namespace {
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 void assign(const distribute::VariablePtr& variable, Tensor value) {
-  const bool on_read = variable->synchronization() == distribute::VariableSynchronization::kOnRead;
-  if (on_read && variable->num_copies() > 1) {
-    variable->assign(value);
+  if (variable->has_own_copies()) {
+    variable->restore(value);
   } else {
     variable->shared_value() = std::move(value);
   }

@@ -98,8 +98,7 @@ TEST(ModulesTest, LayersMayLookUpInTables) {
   EXPECT_EQ(numbers(ids[1]), (Numbers{1, 4, 0}));  // as tf.lookup.StaticVocabularyTable
   const std::string folder = testing::TempDir() + "/ids";
   ls::saved_model::save(model, folder);
-  const auto served =
-      ls::saved_model::load(folder).signatures("serving_default")({{"keras_tensor", ls::constant({"b"})}});
+  const auto served = ls::saved_model::load(folder).signatures("serving_default")({{"inputs", ls::constant({"b"})}});
   EXPECT_EQ(numbers(served.at("output_1")), (Numbers{1}));
   EXPECT_NE(error_of([&] { Adder().table.lookup(words); }).find("requires a layer here"), std::string::npos);
 }

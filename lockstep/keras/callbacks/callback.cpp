@@ -130,6 +130,15 @@ List<double> History::Values::operator[](std::string_view name) const {
   throw_not_found(fmt::format("history has no '{}'; it has: {}", name, names));
 }
 
+bool History::Values::contains(std::string_view name) const {
+  return std::ranges::any_of(*this, [&](const auto& entry) { return entry.first == name; });
+}
+List<std::string> History::Values::keys() const {
+  List<std::string> names;
+  for (const auto& [name, values] : *this) names.push_back(name);
+  return names;
+}
+
 ProgbarLogger::ProgbarLogger(std::ostream* out) : out_(out ? out : &std::cout) {}
 ProgbarLogger::~ProgbarLogger() = default;
 

@@ -210,6 +210,12 @@ class History : public Callback {
     List<double> operator[](std::string_view name) const;
     using vector::at;
     List<double> at(std::string_view name) const { return (*this)[name]; }
+    // Python's `name in history.history`, history.history.get(name, otherwise), .keys().
+    bool contains(std::string_view name) const;
+    List<double> get(std::string_view name, const List<double>& otherwise = {}) const {
+      return contains(name) ? (*this)[name] : otherwise;
+    }
+    List<std::string> keys() const;
   };
   Values history;
 

@@ -64,6 +64,12 @@ const Nested<Tensor>& LogValue::outputs() const {
   return *outputs_;
 }
 
+LogValue::operator Tensor() const {
+  if (outputs_) return outputs_->leaf();
+  const Tensor numbers = ops::cast(Tensor::from_vector(numbers_), DType::kFloat32);
+  return is_vector_ ? numbers : ops::reshape(numbers, Shape{});
+}
+
 LogValue::operator double() const {
   if (outputs_) throw_invalid_argument("the entry of the logs has the outputs of a batch, not a number");
   if (!is_vector_) return numbers_[0];

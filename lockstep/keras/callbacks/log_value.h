@@ -21,15 +21,21 @@ class LogValue {
  public:
   LogValue(double number = 0) : numbers_{number} {}
   LogValue(const Tensor& value);  // a scalar, or a vector
+  // Of a variable, its value.
+  template <typename V>
+  requires(std::is_class_v<V> && !std::same_as<V, Tensor> && std::is_convertible_v<const V&, Tensor> &&
+           !std::is_convertible_v<const V&, double>) LogValue(const V& value)
+      : LogValue(static_cast<Tensor>(value)) {}
   explicit LogValue(std::vector<double> vector) : numbers_(std::move(vector)), is_vector_(true) {}
   explicit LogValue(const Json& json);  // a number or a list, as in Keras's history
   static LogValue of_outputs(Nested<Tensor> outputs);
 
   operator double() const;  // throws InvalidArgument for outputs
   operator Json() const;
-  // Tensor outputs(logs["outputs"]): the outputs of a batch that predict has computed. Throw InvalidArgument for
-  // anything else, and for a tensor where there are several.
-  explicit operator Tensor() const { return outputs().leaf(); }
+  // Tensor outputs(logs["outputs"]): the outputs of a batch that predict has computed. Throws InvalidArgument where
+  // there are several. Of numbers a float32 scalar or vector.
+  explicit operator Tensor() const;
+  // Throws InvalidArgument for numbers.
   const Nested<Tensor>& outputs() const;
   bool is_vector() const { return is_vector_; }
   const std::vector<double>& numbers() const { return numbers_; }

@@ -54,7 +54,7 @@ class InitializerPtr : public keras::Handle<Initializer> {
   using Handle::Handle;
   // A template, because GCC would take {.shape = ...} for a list.
   template <std::convertible_to<Shape> S = Shape>
-  Tensor operator()(const S& shape, DType dtype = DType::kFloat32) const {
+  Tensor operator()(const S& shape, DTypeLike dtype = DType::kFloat32) const {
     return object()(shape, dtype);
   }
   Tensor operator()(const InitializerCall& o) const { return object()(o.shape, o.dtype); }

@@ -36,6 +36,21 @@ requires std::is_arithmetic_v<A> initializers::InitializerPtr random_uniform_ini
     A minval, double maxval = 0.05, std::optional<std::int64_t> seed = std::nullopt) {
   return random_uniform_initializer(RandomUniformInitializerKeywords{{}, static_cast<double>(minval), maxval, seed});
 }
+// By position and by name: random_normal_initializer(0., 0.02, {.seed = 1}).
+struct InitializerSeed {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+template <typename A>
+requires std::is_arithmetic_v<A> initializers::InitializerPtr random_normal_initializer(A mean, double stddev,
+                                                                                        const InitializerSeed& o) {
+  return random_normal_initializer(mean, stddev, o.seed);
+}
+template <typename A>
+requires std::is_arithmetic_v<A> initializers::InitializerPtr random_uniform_initializer(A minval, double maxval,
+                                                                                         const InitializerSeed& o) {
+  return random_uniform_initializer(minval, maxval, o.seed);
+}
 inline initializers::InitializerPtr zeros_initializer() { return initializers::Zeros(); }
 inline initializers::InitializerPtr ones_initializer() { return initializers::Ones(); }
 // A number, or a tensor of as many elements as the shape.

@@ -361,6 +361,7 @@ namespace lockstep::layers {
 
 LayerHandle Dense(std::int64_t units, DenseOptions options) {
   options.units = units;
+  if (options.input_dim) options.input_shape = {*options.input_dim};
   return std::make_shared<keras::DenseLayer>(std::move(options));
 }
 LayerHandle EinsumDense(std::string equation, std::vector<std::int64_t> output_shape, EinsumDenseOptions options) {

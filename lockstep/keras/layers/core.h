@@ -40,6 +40,7 @@ struct DenseOptions {
   bool trainable = true;
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
+  std::optional<std::int64_t> input_dim = std::nullopt;  // of Keras 2: input_shape (input_dim,)
 };
 // activation(x · kernel + bias) over the last axis; kernel (in, units), bias (units).
 LayerHandle Dense(std::int64_t units, DenseOptions options = {});

@@ -195,6 +195,9 @@ class KerasRecorder : public ops::Recorder {
 
 Operation::~Operation() = default;
 
+std::string KerasTensor::name() const {
+  return operation_->class_name() == "InputLayer" ? operation_->name() : "keras_tensor";
+}
 ops::Recorder& KerasTensor::recorder() const {
   static KerasRecorder recorder;
   return recorder;

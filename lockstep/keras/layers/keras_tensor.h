@@ -126,6 +126,8 @@ class KerasTensor : public Symbol {
         tensor_index_(tensor_index) {}
 
   ops::Recorder& recorder() const override;
+  // That of an Input; others have the automatic name "keras_tensor".
+  std::string name() const override;
 
   const OperationPtr& operation() const { return operation_; }
   int node_index() const { return node_index_; }

@@ -64,6 +64,29 @@ Nested<Shape> LayerHandle::compute_output_shape(const Nested<Shape>& shapes) con
 Structure LayerHandle::compute_mask(const Structure& inputs, const Structure& mask) const {
   return object().compute_mask(inputs, mask);
 }
+// Of the config: an InputLayer of Keras 3 and of layers that have no such argument, NotFound.
+Json LayerHandle::argument(const char* name) const {
+  const Json config = get_config();
+  if (const auto found = config.find(name); found != config.end()) return *found;
+  std::vector<std::string> names;
+  for (const auto& [key, value] : config.items()) names.push_back(key);
+  throw_not_found(fmt::format("{} '{}' has no argument '{}'; it has: {}", class_name(), this->name(), name,
+                              fmt::join(names, ", ")));
+}
+std::int64_t LayerHandle::units() const { return argument("units").get<std::int64_t>(); }
+std::int64_t LayerHandle::filters() const { return argument("filters").get<std::int64_t>(); }
+std::vector<std::int64_t> LayerHandle::kernel_size() const {
+  return argument("kernel_size").get<std::vector<std::int64_t>>();
+}
+std::vector<std::int64_t> LayerHandle::strides() const { return argument("strides").get<std::vector<std::int64_t>>(); }
+std::string LayerHandle::padding() const { return argument("padding").get<std::string>(); }
+double LayerHandle::rate() const { return argument("rate").get<double>(); }
+bool LayerHandle::use_bias() const { return argument("use_bias").get<bool>(); }
+activations::ActivationPtr LayerHandle::activation() const { return activations::get(argument("activation")); }
+bool LayerHandle::return_sequences() const { return argument("return_sequences").get<bool>(); }
+bool LayerHandle::return_state() const { return argument("return_state").get<bool>(); }
+bool LayerHandle::stateful() const { return argument("stateful").get<bool>(); }
+bool LayerHandle::supports_masking() const { return object().supports_masking(); }
 void LayerHandle::set_activation(const activations::ActivationArg& activation) const {
   object().set_activation(activations::get(activation));
   note_changed_layer();

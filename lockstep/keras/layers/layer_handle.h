@@ -120,6 +120,7 @@ class LayerHandle : public Handle<Layer> {
   DTypePolicy dtype_policy() const;
   DType compute_dtype() const;
   DType variable_dtype() const;
+  DType dtype() const { return variable_dtype(); }
   bool trainable() const;
   void set_trainable(bool trainable) const;
   // layer.activation = keras.activations.relu: of a layer that is in a model, too; None is "linear". Throws
@@ -130,6 +131,19 @@ class LayerHandle : public Handle<Layer> {
   void build(const Nested<Shape>& shapes) const;
   Structure input() const;
   Structure output() const;
+  // Arguments of the constructor. Throw NotFound for classes without them.
+  std::int64_t units() const;
+  std::int64_t filters() const;
+  std::vector<std::int64_t> kernel_size() const;
+  std::vector<std::int64_t> strides() const;
+  std::string padding() const;
+  double rate() const;  // of Dropout and its like
+  bool use_bias() const;
+  activations::ActivationPtr activation() const;
+  bool return_sequences() const;
+  bool return_state() const;
+  bool stateful() const;
+  bool supports_masking() const;
   distribute::Variable weight(std::string_view name) const;
   distribute::Variable kernel() const;
   distribute::Variable bias() const;
@@ -204,6 +218,7 @@ class LayerHandle : public Handle<Layer> {
  private:
   [[noreturn]] void throw_other_class(std::type_index wanted) const;
   LayerHandle attribute(std::string_view name) const;
+  Json argument(const char* name) const;
   Structure call(const Structure& inputs, const CallOptions& options) const;
   Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options) const;
 };

@@ -32,6 +32,14 @@ VariablePtr Metric::add_variable(const MetricVariableOptions& options) {
   return variable;
 }
 
+MetricPtr Metric::track(const std::string&, const MetricPtr& metric) {
+  track_variables(*metric);
+  return metric;
+}
+void Metric::track_variables(const Metric& metric) {
+  variables_.insert(variables_.end(), metric.variables_.begin(), metric.variables_.end());
+}
+
 void Metric::reset_state() {
   for (const VariablePtr& variable : variables_) variable->assign(Tensor::zeros(variable->shape(), variable->dtype()));
 }

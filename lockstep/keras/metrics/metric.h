@@ -90,12 +90,20 @@ class Metric {
   VariablePtr add_variable(const Shape& shape, std::string_view name, DType dtype = DType::kFloat32);
   VariablePtr add_variable(const MetricVariableOptions& options);
   VariablePtr add_weight(const MetricVariableOptions& options) { return add_variable(options); }
+  // A metric that is an attribute of this one: its variables are this one's too, as in Keras.
+  MetricPtr track(const std::string& attribute, const MetricPtr& metric);
+  template <std::derived_from<Metric> M>
+  std::shared_ptr<M> track(const std::string&, std::shared_ptr<M> metric) {
+    track_variables(*metric);
+    return metric;
+  }
   std::string dtype() const { return dtype_.empty() ? "float32" : dtype_; }  // as in get_config()
 
  private:
   friend class BuiltInMetric;
   friend MetricPtr deserialize(const Json& config);
   void set_base_config(const Json& config);
+  void track_variables(const Metric& metric);
 
   std::string name_, dtype_;
   std::vector<VariablePtr> variables_;

@@ -224,6 +224,12 @@ Nested<Shape> Model::output_shape() const {
 }
 
 std::string Model::name() const { return impl()->name(); }
+std::string Model::class_name() const { return impl()->class_name(); }
+Model* Model::own_object() const { return impl()->object(); }
+void Model::throw_other_class(std::type_index wanted) const {
+  throw_invalid_argument(fmt::format("model '{}' is a {}, as<{}>() requires a model of that class", name(),
+                                     class_name(), unqualified_name(wanted)));
+}
 bool Model::built() const { return impl()->built(); }
 
 void Model::build_for(const Nested<Shape>& shapes) const {
@@ -278,6 +284,29 @@ void Model::set_weights(const std::vector<Tensor>& values) const { impl()->set_w
 std::int64_t Model::count_params() const { return impl()->count_params(); }
 bool Model::trainable() const { return impl()->trainable(); }
 void Model::set_trainable(bool trainable) const { impl()->set_trainable(trainable); }
+
+Nested<Shape> Model::compute_output_shape(const Nested<Shape>& input_shape) const {
+  return impl()->compute_output_shape(input_shape);
+}
+DTypePolicy Model::dtype_policy() const { return impl()->dtype_policy(); }
+DType Model::compute_dtype() const { return impl()->compute_dtype(); }
+DType Model::variable_dtype() const { return dtype_policy().variable_dtype(); }
+
+namespace {
+
+List<std::string> layer_names(const Structure& tensors) {
+  List<std::string> names;
+  tensors.visit([&](const Tensor& tensor) {
+    const KerasTensor* const symbol = as_keras_tensor(tensor);
+    names.push_back(symbol ? symbol->operation()->name() : std::string());
+  });
+  return names;
+}
+
+}  // namespace
+
+List<std::string> Model::input_names() const { return layer_names(inputs()); }
+List<std::string> Model::output_names() const { return layer_names(outputs()); }
 
 std::optional<Nested<TensorInfo>> Model::save_spec() const {
   const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get());

@@ -7,90 +7,18 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/list.h"
 #include "lockstep/base/text_arg.h"
 #include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/models/model_options.h"
 #include "lockstep/keras/trainer/predictions.h"
 #include "lockstep/keras/trainer/trainer.h"
 
 namespace lockstep::keras {
-
-struct SummaryOptions {
-  int line_length = 0;  // 0: Keras's default width, 88 or 108 columns, but no more than the terminal has
-  std::function<void(const std::string& text)> print_fn = {};  // summary() calls it once; default: standard output
-  bool expand_nested = false;
-  bool show_trainable = false;
-};
-
-struct QuantizeOptions {
-  FieldNamesOnly names_only = {};
-  // Regular expressions (RE2): only layers in whose name one of them is found. Empty: all.
-  std::vector<std::string> filters = {};
-};
-
-struct SaveKeywords {
-  FieldNamesOnly names_only = {};
-  std::string filepath = {};
-  bool overwrite = true;
-};
-struct LoadWeightsKeywords {
-  FieldNamesOnly names_only = {};
-  std::string filepath = {};
-  bool skip_mismatch = false;
-};
-struct OverwriteOptions {
-  FieldNamesOnly names_only = {};
-  bool overwrite = true;
-};
-struct LoadWeightsOptions {
-  FieldNamesOnly names_only = {};
-  bool skip_mismatch = false;
-};
-
-struct ModelOptions {
-  bool trainable = true;
-  std::string name = {};  // default: the snake-case class name, numbered per process
-};
-
-// All arguments by name: keras::Model({.inputs = x, .outputs = y, .name = "encoder"}). Without inputs and outputs those
-// of a model whose class overrides call(): Model({.name = "mine"}). Throws InvalidArgument where one of both is
-// missing.
-struct ModelArguments {
-  FieldNamesOnly names_only = {};
-  struct Tensors : Structure {
-    Tensors() = default;
-    template <std::convertible_to<Structure> S>
-    Tensors(const S& structure) : Structure(structure), given(true) {}
-    Tensors(std::initializer_list<Structure> items) : Structure(items), given(true) {}
-    Tensors(std::initializer_list<Structure::Entry> entries) : Structure(entries), given(true) {}
-    bool given = false;
-  };
-  Tensors inputs = {};
-  Tensors outputs = {};
-  std::string name = {};
-  bool trainable = true;
-  DTypePolicy dtype = {};  // of a class of models; functional models have those of their layers
-};
-
-// Arguments of compute_loss() by name.
-struct LossArguments {
-  FieldNamesOnly names_only = {};
-  Structure x = {};
-  Structure y = {};
-  Structure y_pred = {};
-  Structure sample_weight = {};
-  bool training = true;  // without effect, as in Keras
-};
-
-// Arguments of get_layer() by name: get_layer({.index = 0}).
-struct GetLayerArguments {
-  FieldNamesOnly names_only = {};
-  std::string name = {};
-  std::optional<int> index = std::nullopt;
-};
 
 // A model: copies are the same model. Made from symbolic tensors,
 //
@@ -184,6 +112,14 @@ class Model {
   friend bool operator==(const Model& model, NoneType) { return !model; }
 
   std::string name() const;
+  std::string class_name() const;  // "Sequential": model.__class__.__name__ in Python
+  // The object of a user-defined class, for its members: load_model(path).as<Encoder>().sizes. It lives as long as the
+  // model. Throws InvalidArgument for a model of another class.
+  template <std::derived_from<Model> M>
+  M& as() const {
+    if (M* const found = dynamic_cast<M*>(own_object())) return *found;
+    throw_other_class(typeid(M));
+  }
   bool built() const;
   // Makes the variables for inputs of this shape (the batch included, kUnknownDim for None).
   void build_for(const Nested<Shape>& shapes) const;
@@ -214,6 +150,14 @@ class Model {
   Structure output() const;
   Nested<Shape> input_shape() const;
   Nested<Shape> output_shape() const;
+  Nested<Shape> compute_output_shape(const Nested<Shape>& input_shape) const;
+  // The names of the layers of inputs and outputs, of functional models.
+  List<std::string> input_names() const;
+  List<std::string> output_names() const;
+  DTypePolicy dtype_policy() const;
+  DType compute_dtype() const;
+  DType variable_dtype() const;
+  DType dtype() const { return variable_dtype(); }
   List<VariablePtr> weights() const;
   List<VariablePtr> trainable_weights() const;
   List<VariablePtr> non_trainable_weights() const;
@@ -243,18 +187,19 @@ class Model {
 
   // ---- saving; see saving/keras_saving.h for formats and errors ----
   void save(const TextArg& path, bool overwrite = true) const;
-  void save(const TextArg& path, const OverwriteOptions& options) const { save(path, options.overwrite); }
-  void save(const SaveKeywords& o) const { save(o.filepath, o.overwrite); }
+  void save(const TextArg& path, const SaveOptions& options) const;
+  void save(const SaveKeywords& o) const { save(o.filepath, {{}, o.overwrite, o.include_optimizer}); }
   void save_weights(const TextArg& path, bool overwrite = true) const;
   void save_weights(const TextArg& path, const OverwriteOptions& options) const {
     save_weights(path, options.overwrite);
   }
-  void save_weights(const SaveKeywords& o) const { save_weights(o.filepath, o.overwrite); }
+  void save_weights(const SaveWeightsKeywords& o) const { save_weights(o.filepath, o.overwrite); }
   void load_weights(const TextArg& path, bool skip_mismatch = false) const;
-  void load_weights(const TextArg& path, const LoadWeightsOptions& options) const {
-    load_weights(path, options.skip_mismatch);
-  }
-  void load_weights(const LoadWeightsKeywords& o) const { load_weights(o.filepath, o.skip_mismatch); }
+  void load_weights(const TextArg& path, const LoadWeightsOptions& options) const;
+  void load_weights(const LoadWeightsKeywords& o) const { load_weights(o.filepath, {{}, o.skip_mismatch, o.by_name}); }
+  // model.export(filepath), which is a keyword of C++: a SavedModel with the endpoint `serve`, which is the signature
+  // "serving_default" too. See saving/keras_export.h.
+  void export_(const TextArg& filepath, const ExportOptions& options = {}) const;
 
   // ---- training; see keras/trainer/trainer.h for their contracts and errors ----
   void compile(CompileOptions options = {}) const;
@@ -510,6 +455,8 @@ class Model {
   mutable ModelPtr impl_;
 
  private:
+  Model* own_object() const;
+  [[noreturn]] void throw_other_class(std::type_index wanted) const;
   // The tensor of values in braces; of none, nothing.
   static Structure in_braces(std::initializer_list<Values> values) {
     return values.size() == 0 ? Structure() : Structure(Tensor(values));

@@ -144,6 +144,12 @@ void keep_one_clip(Json& arguments) {
 
 }  // namespace
 
+OptimizerPtr OptimizerPtr::from_config(const Json& config) const {
+  Json made = serialize(*this);
+  made["config"] = config;
+  return deserialize(made);
+}
+
 OptimizerPtr deserialize(const Json& config) {
   if (config.is_object() && config.value("class_name", Json()) == Json("LossScaleOptimizerV3")) {  // of Keras 2.11
     Json usual = config;

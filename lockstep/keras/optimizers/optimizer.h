@@ -13,11 +13,13 @@
 #include <unordered_set>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/schedules/schedules.h"
 #include "lockstep/keras/serialization.h"
+#include "lockstep/tensor/scalar_attribute.h"
 
 namespace lockstep::collectives {
 class GradientSum;
@@ -296,19 +298,27 @@ class OptimizerPtr : public keras::Handle<Optimizer> {
   bool built() const { return object().built(); }
   const std::string& name() const { return object().name(); }
   std::string class_name() const { return object().class_name(); }  // "Adam": optimizer.__class__.__name__ in Python
-  float learning_rate() const { return object().learning_rate(); }
+  lockstep::internal::ScalarAttribute<float> learning_rate() const {
+    return {object().learning_rate(), [self = *this](double value) { self.set_learning_rate(value); }};
+  }
   void set_learning_rate(double value) const { object().set_learning_rate(value); }
-  std::int64_t iterations() const { return object().iterations(); }
+  lockstep::internal::ScalarAttribute<std::int64_t> iterations() const {
+    return {object().iterations(), [self = *this](double value) {
+              self->iterations_variable()->assign(Tensor::scalar(static_cast<std::int64_t>(value)));
+            }};
+  }
   Tensor scale_loss(const Tensor& loss) const { return object().scale_loss(loss); }
   OptimizerPtr inner_optimizer() const { return object().inner_optimizer(); }
   VariablePtr dynamic_scale() const { return object().dynamic_scale(); }
   VariablePtr step_counter() const { return object().step_counter(); }
-  Variables variables() const { return object().variables(); }
+  List<VariablePtr> variables() const { return object().variables(); }
   void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {}) const {
     object().exclude_from_weight_decay(variables, names);
   }
   void finalize_variable_values(const Variables& variables = {}) const { object().finalize_variable_values(variables); }
   Json get_config() const { return object().get_config(); }
+  // A new optimizer of the same class: optimizer.__class__.from_config(config) in Python.
+  OptimizerPtr from_config(const Json& config) const;
 };
 using OptimizerArg = keras::ObjectArg<Optimizer>;
 

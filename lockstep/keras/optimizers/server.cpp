@@ -118,8 +118,10 @@ namespace lockstep::distribute {
 Server::Server(ServerOptions options) {
   const ClusterResolver cluster = options.cluster_resolver ? *options.cluster_resolver : resolve_cluster();
   if (cluster.task_type() != "ps") {
-    throw_invalid_argument(fmt::format("invalid task of a Server: found {}, expected a ps",
-                                       cluster.task_type().empty() ? "none" : "a " + cluster.task_type()));
+    throw_invalid_argument(fmt::format(
+        "invalid task of a Server: found {}, expected a ps; chief and workers make a ParameterServerStrategy and "
+        "run the same program",
+        cluster.task_type().empty() ? "none" : "a " + cluster.task_type()));
   }
   const auto milliseconds_of = [](const char* what, double seconds) {
     if (!(seconds > 0 && seconds < 1e6))

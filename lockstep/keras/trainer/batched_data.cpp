@@ -185,7 +185,11 @@ std::unique_ptr<BatchSource> batches_of(const BatchedData& data, distribute::Str
                                         std::map<std::int64_t, double> class_weight) {
   collectives::Communicator* const workers = strategy ? strategy->communicator() : nullptr;
   if (data.dataset()) return dataset_batches(*data.dataset(), workers, std::move(class_weight));
-  if (data.creator()) return created_batches(*data.creator(), strategy, std::move(class_weight));
+  if (data.creator()) {
+    std::unique_ptr<BatchSource> created = created_batches(*data.creator(), strategy, std::move(class_weight));
+    created->set_keras2_order();
+    return created;
+  }
   if (data.distributed())
     return std::make_unique<DistributedBatches>(*data.distributed(), workers, std::move(class_weight));
   return std::make_unique<PyDatasetBatches>(data.py_dataset(), shuffle, std::move(class_weight));

@@ -48,6 +48,9 @@ class BatchSource {
   virtual void skip_pass() {}
   // The same for a pass of which Keras reads the beginning.
   virtual void peek() { skip_pass(); }
+  // Of a DatasetCreator, which Keras 2 alone has: fit reads nothing before the first epoch.
+  void set_keras2_order() { keras2_order_ = true; }
+  bool has_keras2_order() const { return keras2_order_; }
   // Hooks of data sets of the user's.
   virtual void on_epoch_begin() {}
   virtual void on_epoch_end() {}
@@ -59,6 +62,9 @@ class BatchSource {
   // of replicas. restore_state replaces reset(); it throws InvalidArgument when the state belongs to other data.
   virtual Json save_state() const = 0;
   virtual void restore_state(const Json& state) = 0;
+
+ private:
+  bool keras2_order_ = false;
 };
 
 // Batches of arrays. Every leaf must have the same number of rows; throws InvalidArgument naming the

@@ -48,7 +48,7 @@ class EpochIterator {
   // Keras looks at a batch to build a model that was made under a strategy: of a new pass, or of the one that it would
   // continue.
   void peek() {
-    if (!open_ || !options_.steps_per_epoch) source_.peek();
+    if (!source_.has_keras2_order() && (!open_ || !options_.steps_per_epoch)) source_.peek();
   }
   // The next epoch begins a pass. Keras counts the batches that were read before as an epoch.
   void reset();

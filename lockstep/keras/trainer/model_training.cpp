@@ -1,5 +1,6 @@
 // The training methods of keras::Model and Callback, which call the model's trainer.
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/losses/function_loss_internal.h"
@@ -29,11 +30,24 @@ History Model::fit(const Structure& x, const Structure& y, FitOptions options) c
 History Model::fit(const BatchedData& data, FitOptions options) const {
   return *trainer().fit(data, std::move(options));
 }
+
+namespace {
+
+// With return_dict Keras's results come from tf.function, which sorts the keys of dicts.
+Results in_order_of_dict(Results results, bool return_dict) {
+  if (return_dict) std::ranges::stable_sort(results, {}, [](const auto& entry) { return entry.first; });
+  return results;
+}
+
+}  // namespace
+
 Results Model::evaluate(const Structure& x, const Structure& y, EvaluateOptions options) const {
-  return trainer().evaluate(x, y, std::move(options));
+  const bool dict = options.return_dict;
+  return in_order_of_dict(trainer().evaluate(x, y, std::move(options)), dict);
 }
 Results Model::evaluate(const BatchedData& data, EvaluateOptions options) const {
-  return trainer().evaluate(data, std::move(options));
+  const bool dict = options.return_dict;
+  return in_order_of_dict(trainer().evaluate(data, std::move(options)), dict);
 }
 Predictions Model::predict(const Structure& x, PredictOptions options) const {
   return trainer().predict(x, std::move(options));
@@ -42,10 +56,11 @@ Predictions Model::predict(const BatchedData& data, PredictOptions options) cons
   return trainer().predict(data, std::move(options));
 }
 Results Model::train_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const {
-  return trainer().train_on_batch(x, y, options.sample_weight, options.class_weight);
+  return in_order_of_dict(trainer().train_on_batch(x, y, options.sample_weight, options.class_weight),
+                          options.return_dict);
 }
 Results Model::test_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const {
-  return trainer().test_on_batch(x, y, options.sample_weight);
+  return in_order_of_dict(trainer().test_on_batch(x, y, options.sample_weight), options.return_dict);
 }
 Predictions Model::predict_on_batch(const Structure& x) const { return trainer().predict_on_batch(x); }
 Json Model::get_compile_config() const { return trainer().get_compile_config(); }

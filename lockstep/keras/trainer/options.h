@@ -113,7 +113,7 @@ struct EvaluateOptions {
   Structure sample_weight = {};
   std::optional<std::int64_t> steps = {};
   CallbackArgs callbacks = {};
-  bool return_dict = false;  // Results are a list and a dict in any case
+  bool return_dict = false;  // Results are a list and a dict in any case; true: in alphabetical order, as in Keras
 };
 
 // Of train_on_batch and test_on_batch.
@@ -121,7 +121,7 @@ struct BatchOptions {
   FieldNamesOnly names_only = {};
   Structure sample_weight = {};
   ClassWeight class_weight = {};  // of train_on_batch
-  bool return_dict = false;       // Results are a list and a dict in any case
+  bool return_dict = false;       // Results are a list and a dict in any case; true: in alphabetical order
 };
 
 struct PredictOptions {

@@ -40,6 +40,7 @@ class Predictions : public Structure {
   Tensor ravel() const { return leaf().ravel(); }
   Tensor copy() const { return leaf().copy(); }
   Tensor transpose() const { return leaf().transpose(); }
+  Tensor T() const { return leaf().transpose(); }
   template <typename T>
   T item() const {
     return leaf().item<T>();
