@@ -188,18 +188,6 @@ def test_lambda_is_refused(tmp_path):
     assert "Lambda" in tool.refused("summary", tmp_path / "lambda.h5")
 
 
-def test_quantization_to_float8_is_named(tmp_path):
-    if tool.CONTROL:
-        pytest.skip("Keras has it")
-    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, name="first")])
-    model.quantize("float8")
-    model.save(tmp_path / "v.keras")
-    np.save(tmp_path / "x.npy", np.ones((2, 8), "float32"))
-    line = tool.refused("predict", tmp_path / "v.keras", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
-    assert "first" in line or "Dense" in line, line
-    assert "float8" in line.lower(), line
-
-
 @pytest.mark.quick(6)
 @pytest.mark.parametrize("what", ["training_config", "model_config"])
 @pytest.mark.parametrize("text", ["[]", "3", "{not json", "\"x\"", "{}", ""])

@@ -94,4 +94,4 @@ def test_resized_integers(tmp_path):
     for file in ("m.h5", "m.keras"):
         for (name, found), value in zip(tool.predict(tmp_path / file, data, tmp_path), wanted, strict=True):
             tool.assert_close(found, value, 1e-3, name)
-    assert "numbers of the layer's dtype in Keras 2" in tool.run("convert", tmp_path / "m.h5", tmp_path / "m3.keras").err
+    assert "Keras 2 converts integers to the layer's dtype" in tool.run("convert", tmp_path / "m.h5", tmp_path / "m3.keras").err
