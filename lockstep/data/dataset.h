@@ -55,34 +55,6 @@ inline constexpr std::int64_t UNKNOWN_CARDINALITY = kUnknownCardinality;
 // As the argument of prefetch() and map().
 inline constexpr std::int64_t AUTOTUNE = -1;
 
-// tf.data.experimental.AutoShardPolicy: how the workers of a job divide a dataset that all of them have.
-enum class AutoShardPolicy {
-  kOff = -1,  // nothing: each sees every element
-  kAuto = 0,  // kFile where there are files enough, else kData
-  kFile = 1,  // each reads different files
-  kData = 2,  // each batch is cut among all replicas
-  kHint = 3,  // as kOff: the user's own shard()
-  OFF = kOff,
-  AUTO = kAuto,
-  FILE = kFile,
-  DATA = kData,
-  HINT = kHint,
-};
-
-// tf.data.Options.
-struct Options {
-  struct Distribute {
-    AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
-  };
-  Distribute experimental_distribute;
-  struct Threading {
-    std::optional<int> max_intra_op_parallelism = std::nullopt;
-    std::optional<int> private_threadpool_size = std::nullopt;
-  };
-  Threading threading;                               // has no effect
-  std::optional<bool> deterministic = std::nullopt;  // has no effect: orders never depend on timing
-};
-
 using MapFunction = std::function<Element(const Element&)>;
 using FilterFunction = std::function<bool(const Element&)>;
 using FlatMapFunction = std::function<Dataset(const Element&)>;

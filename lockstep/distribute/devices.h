@@ -25,7 +25,7 @@ struct LogicalDevice {
 std::ostream& operator<<(std::ostream& out, const PhysicalDevice& device);
 std::ostream& operator<<(std::ostream& out, const LogicalDevice& device);
 
-// Of this type, "CPU" or "GPU", or of all; there are no GPUs.
+// The devices of a type, "CPU" or "GPU", or all devices. GPUs are not supported: their list is empty.
 std::vector<PhysicalDevice> list_physical_devices(std::string_view device_type = {});
 std::vector<LogicalDevice> list_logical_devices(std::string_view device_type = {});
 std::vector<PhysicalDevice> get_visible_devices(std::string_view device_type = {});

@@ -407,7 +407,7 @@ TEST(CompiledPlan, GivesWhatThePlainOperationsGive) {
   ops::set_parallel_threads(0);
 }
 
-// They would spin beside our own. OpenMP keeps those of each thread that started some.
+// OpenMP's threads would spin while the thread pool works. OpenMP keeps the threads that a thread has started.
 TEST(CompiledPlan, StartsNoThreadsOfOpenMP) {
   const auto threads = [] {
     const std::filesystem::directory_iterator tasks("/proc/self/task");

@@ -69,7 +69,7 @@ at::Tensor levels_of(const at::Tensor& x, const Ranges& r) {
   return at::where(r.off, at::zeros({}, x.options()), y);
 }
 
-// Where x is in the range; everywhere if there is no range. NaN is outside of every range.
+// True where x is in the range, and for all elements if there is no range. NaN is never in the range.
 at::Tensor inside_of(const at::Tensor& x, const Ranges& r) {
   return at::logical_or(at::logical_and(x >= r.low, x <= r.high), r.off);
 }

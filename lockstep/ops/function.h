@@ -250,8 +250,8 @@ class Function {
   Nested<Tensor> operator()(const Arguments&... arguments) const {
     return call({as_argument(arguments)...}, {is_python_value(arguments)...});
   }
-  // `python_values`: whether an argument is a number or a text, which is no input of the function that a SavedModel
-  // contains; none: no argument is one.
+  // `python_values`: for each argument, whether it is a number or a string. Such arguments are not inputs of the
+  // function in a SavedModel. If it is empty, all arguments are tensors.
   Nested<Tensor> call(const std::vector<Nested<Tensor>>& arguments, const std::vector<bool>& python_values = {}) const;
   // Empty where the function was made without one.
   const Signature& input_signature() const;

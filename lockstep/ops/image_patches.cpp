@@ -116,7 +116,7 @@ Tensors adjust_hue(const Call& call) {
 
 Tensors adjust_saturation(const Call& call) {
   const HueRange p = hue_range(color_input(call), false);
-  // A saturation or a hue that is no number is none.
+  // NaN as a saturation, or as the color of a hue, counts as 0.
   const at::Tensor s = at::clamp(at::nan_to_num(saturation_of(p) * factor_in(call, 1), 0), 0, 1);
   const at::Tensor color = (s * p.high).unsqueeze(-1), high = p.high.unsqueeze(-1);
   return color_output(call, high - color + color * at::nan_to_num(pure_color(p.hue), 0));

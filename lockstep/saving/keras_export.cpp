@@ -28,11 +28,8 @@ Shape open_batch(Shape shape) {
   return shape;
 }
 
+// Without the names of inputs that nobody named.
 Specs input_specs(const keras::Model& model) {
-  int automatic = 0;
-  const auto next_name = [&] {
-    return automatic++ == 0 ? std::string("keras_tensor") : fmt::format("keras_tensor_{}", automatic - 1);
-  };
   if (model.impl()->is_subclassed()) {
     const auto spec = model.save_spec();
     if (!spec) {
@@ -42,7 +39,7 @@ Specs input_specs(const keras::Model& model) {
                       "fit it, before saving",
                       model.name()));
     }
-    return spec->map([&](const auto& info) { return TensorSpec(open_batch(info.shape), info.dtype, next_name()); });
+    return spec->map([&](const auto& info) { return TensorSpec(open_batch(info.shape), info.dtype); });
   }
   if (!model.built()) {
     throw_failed_precondition(fmt::format(
@@ -51,26 +48,23 @@ Specs input_specs(const keras::Model& model) {
   return model.input().map([&](const Tensor& input) {
     const keras::KerasTensor* symbol = keras::as_keras_tensor(input);
     const std::string name =
-        symbol && !is_automatic(symbol->operation()->name()) ? symbol->operation()->name() : next_name();
+        symbol && !is_automatic(symbol->operation()->name()) ? symbol->operation()->name() : std::string();
     return TensorSpec(open_batch(input.shape()), input.dtype(), name);
   });
 }
 
-// The same with the names base, base_1, ...
-Specs in_order(const Specs& specs, const std::string& base) {
-  int number = 0;
+// The names base, base_1, ... for those that have none.
+Specs named(const Specs& specs, const std::string& base) {
+  int automatic = 0;
   return specs.map([&](TensorSpec spec) {
-    spec.name = number++ == 0 ? base : fmt::format("{}_{}", base, number - 1);
+    if (spec.name.empty()) spec.name = automatic++ == 0 ? base : fmt::format("{}_{}", base, automatic - 1);
     return spec;
   });
 }
 
-// Names for those that have none.
-Specs named(const Specs& specs) {
-  int automatic = 0;
-  return specs.map([&](TensorSpec spec) {
-    if (spec.name.empty())
-      spec.name = automatic++ == 0 ? "keras_tensor" : fmt::format("keras_tensor_{}", automatic - 1);
+Specs without_names(const Specs& specs) {
+  return specs.map([](TensorSpec spec) {
+    spec.name.clear();
     return spec;
   });
 }
@@ -203,7 +197,7 @@ class EndpointLayer : public Layer {
 
 Exportable exportable(const keras::Model& model, const Specs& input_signature) {
   const bool given = !input_signature.is_leaf() || input_signature.leaf().dtype != DType::kInvalid;
-  const Specs specs = given ? named(input_signature) : input_specs(model);
+  const Specs specs = named(given ? input_signature : input_specs(model), "keras_tensor");
   Exportable out;
   const keras::ModelPtr impl = model.impl();
   const auto call = [impl](const std::vector<Structure>& arguments, bool training) {
@@ -221,7 +215,7 @@ Exportable exportable(const keras::Model& model, const Specs& input_signature) {
 }
 
 void save(const keras::Model& model, const std::string& path, const SaveOptions& options) {
-  Exportable exported = exportable(model, in_order(input_specs(model), "inputs"));
+  Exportable exported = exportable(model, named(without_names(input_specs(model)), "inputs"));
   exported.signatures = {{"serving_default", 0}};
   save(exported, path, options);
 }

@@ -1,4 +1,4 @@
-// The functions of keras.metrics that are no losses: for each row whether its answer is right, float32.
+// The functions of keras.metrics that are not also losses: whether predictions are correct, as float32.
 #pragma once
 
 #include <cstdint>
