@@ -291,8 +291,8 @@ LOCKSTEP_POSITIONS(CallbackPtr, ModelCheckpoint, ModelCheckpointOptions, 2, &Mod
 LOCKSTEP_POSITIONS(CallbackPtr, ReduceLROnPlateau, ReduceLROnPlateauOptions, 2, &ReduceLROnPlateauOptions::monitor,
                    &ReduceLROnPlateauOptions::factor, &ReduceLROnPlateauOptions::patience,
                    &ReduceLROnPlateauOptions::verbose)
-LOCKSTEP_POSITIONS(CallbackPtr, CSVLogger, CSVLoggerKeywords, 2, &CSVLoggerKeywords::filename,
-                   &CSVLoggerKeywords::separator, &CSVLoggerKeywords::append)
+LOCKSTEP_POSITIONS(CallbackPtr, CSVLogger, CSVLoggerOptions, 2, &CSVLoggerOptions::filename,
+                   &CSVLoggerOptions::separator, &CSVLoggerOptions::append)
 
 }  // namespace lockstep::callbacks
 #undef LOCKSTEP_POSITIONS

@@ -24,7 +24,7 @@ class List : public std::vector<T> {
 
   T& operator[](std::int64_t index) { return std::vector<T>::operator[](position(index)); }
   const T& operator[](std::int64_t index) const { return std::vector<T>::operator[](position(index)); }
-  // The elements begin, … before end, as Python's list[:-1]: list[{0, -1}], list[{1, {}}]. As there, places beyond the
+  // The elements begin, … before end, as Python's list[:-1]: list[{0, -1}], list[{1, {}}]. As there, indices beyond the
   // list mean its ends.
   struct Range {
     std::optional<std::int64_t> begin, end;

@@ -42,7 +42,7 @@ class Nested;
 
 namespace internal {
 
-// The parts of a list, or the rows of a tensor, between two places.
+// The parts of a list, or the rows of a tensor, between two indices.
 Nested<Tensor> slice_of(const Nested<Tensor>& structure, const Range& range);
 
 template <typename T>
@@ -77,7 +77,7 @@ template <typename Part, std::size_t N, typename T>
 inline constexpr bool kPartsConvert<std::array<Part, N>, T> = std::is_convertible_v<const Part&, T>;
 template <typename U, typename T>
 concept PartsOf = kPartsConvert<U, T>;
-// A std::map or std::unordered_map from texts to what converts to T.
+// A std::map or std::unordered_map from strings to what converts to T.
 template <typename U, typename T>
 concept DictOf = requires {
   typename U::mapped_type;
@@ -122,7 +122,7 @@ class Nested {
   template <typename D = Dim>
   Nested(std::initializer_list<std::type_identity_t<D>> dims) requires std::is_same_v<T, Shape> : Nested(T(dims)) {}
   // Lists and dicts of the standard library, as functions return them: a vector, std::pair{x, y}, a map. Numbers or
-  // texts in vectors of vectors are one tensor.
+  // strings in vectors of vectors are one tensor.
   template <typename U>
   requires(std::is_class_v<U>&& std::is_convertible_v<const U&, Nested> && !internal::StandsFor<std::vector<U>, T>)
       Nested(const std::vector<U>& parts)
@@ -256,7 +256,7 @@ class Nested {
   Iterator begin() const;
   Iterator end() const;
   // An element of a list, the entry of a dict, a row of a leaf that is a tensor, or the extent of an axis of a leaf
-  // that is a shape: input_shape[-1]. Negative places count from the end.
+  // that is a shape: input_shape[-1]. Negative indices count from the end.
   Item operator[](std::int64_t index) const& {
     if constexpr (std::is_same_v<T, Tensor>) {
       if (is_leaf()) return leaf()[index];
@@ -265,7 +265,7 @@ class Nested {
     }
     return item(index);
   }
-  // A template, because {0, 3} would also be a text.
+  // A template, because {0, 3} would also be a string.
   template <std::convertible_to<std::string_view> Key>
   const Nested& operator[](const Key& key) const& {
     return at(key);
@@ -421,7 +421,7 @@ class Nested<T>::Iterator {
 template <typename T>
 struct Nested<T>::Entry {
   Entry(std::string name, Nested value) : name(std::move(name)), value(std::move(value)) {}
-  // Numbers or texts in braces, of structures of tensors: {{"a", {1, 2}}, {"b", {3, 4}}}. See tensor/structure.h.
+  // Numbers or strings in braces, of structures of tensors: {{"a", {1, 2}}, {"b", {3, 4}}}. See tensor/structure.h.
   Entry(std::string name, std::initializer_list<Values> values);
   // One number or text: {{"age", 60}, {"sex", "female"}}.
   template <typename U>

@@ -54,7 +54,7 @@ class Shape {
   // The dimension of an axis; negative axes count from the end. Throws InvalidArgument when the shape has no such axis.
   std::int64_t operator[](int axis) const { return dims_[position(axis)]; }
   std::int64_t& operator[](int axis) { return dims_[position(axis)]; }
-  // Axes begin, … before end, as Python's shape[1:]: shape[{1, {}}]. As there, places beyond the axes mean the ends.
+  // Axes begin, … before end, as Python's shape[1:]: shape[{1, {}}]. As there, indices beyond the axes mean the ends.
   struct Axes {
     std::optional<int> begin, end;
   };

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// A path or another text by position, where a function also takes arguments by name: GCC would take {.filepath =
-// "m.keras", .overwrite = true} for a std::string, the text from place 1 on.
+// A path or another string by position, where a function also takes arguments by name: GCC would take {.filepath =
+// "m.keras", .overwrite = true} for a std::string, the string from position 1 on.
 class TextArg {
  public:
   template <std::convertible_to<std::string> Text>

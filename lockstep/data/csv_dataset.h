@@ -20,7 +20,7 @@ struct CsvDatasetOptions {
   bool header = false;                // whether the first row of each file is left out
   std::string field_delim = ",";
   bool use_quote_delim = true;  // whether double quotes enclose fields, which may contain delimiters and line ends
-  std::string na_value = "";    // a further text that counts as an empty field
+  std::string na_value = "";    // a further string that counts as an empty field
   // The columns that are read, sorted; by default all, or those that exclude_cols does not name.
   OptionalList<std::int64_t> select_cols = std::nullopt;
   OptionalList<std::int64_t> exclude_cols = std::nullopt;

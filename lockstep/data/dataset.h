@@ -81,7 +81,7 @@ class Dataset {
   static Dataset from_tensors(const Element& element);
   // Slices of axis 0; every leaf must have as many. Memory is shared with the tensors.
   static Dataset from_tensor_slices(const Element& tensors);
-  // Of numbers or texts: from_tensor_slices({8, 3, 0}).
+  // Of numbers or strings: from_tensor_slices({8, 3, 0}).
   static Dataset from_tensors(std::initializer_list<Values> values) { return from_tensors(Tensor(values)); }
   template <typename T>
   requires std::is_arithmetic_v<T>
@@ -91,7 +91,7 @@ class Dataset {
   static Dataset from_tensor_slices(std::initializer_list<Values> values) {
     return from_tensor_slices(Tensor(values));
   }
-  // Of vectors of numbers or texts: from_tensor_slices(files), from_tensor_slices({sources, targets}).
+  // Of vectors of numbers or strings: from_tensor_slices(files), from_tensor_slices({sources, targets}).
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string>
   static Dataset from_tensor_slices(const std::vector<T>& values) { return from_tensor_slices(vector_of(values)); }
@@ -111,7 +111,8 @@ class Dataset {
   static Dataset from_tensor_slices(std::initializer_list<Vector> parts) {
     return from_tensor_slices(Vector(parts).element);
   }
-  // A dict of vectors, or of numbers or texts in braces: from_tensor_slices({{"age", {30, 40}}, {"name", {"a", "b"}}}).
+  // A dict of vectors, or of numbers or strings in braces:
+  // from_tensor_slices({{"age", {30, 40}}, {"name", {"a", "b"}}}).
   struct Column {
     Column(std::string_view name, const Vector& values) : entry(name, values.element) {}
     Column(std::string_view name, std::initializer_list<Values> values) : entry(name, Element(Tensor(values))) {}

@@ -73,7 +73,7 @@ struct PrefetchKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t buffer_size = -1;
 };
-// A number or a text, or a tensor of one.
+// A number or a string, or a tensor of one.
 struct PaddingValue {
   template <typename T>
   requires std::is_arithmetic_v<T> PaddingValue(T number) : number(static_cast<double>(number)) {}

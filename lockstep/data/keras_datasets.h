@@ -24,7 +24,7 @@ struct Options {
 };
 // uint8 images (60000, 28, 28) and digits (60000,), and 10000 for tests.
 TrainAndTest load_data(const Options& options = {});
-// A template, because GCC would take {.path = "file"} for a text.
+// A template, because GCC would take {.path = "file"} for a string.
 template <std::convertible_to<std::string> Path>
 TrainAndTest load_data(const Path& path) {
   return load_data(Options{.path = path});
@@ -40,7 +40,7 @@ struct Options {
 };
 // float64 (n, 13) and (n,), in Keras's order for the seed.
 TrainAndTest load_data(const Options& options = {});
-// A template, because GCC would take {.path = "file"} for a text.
+// A template, because GCC would take {.path = "file"} for a string.
 template <std::convertible_to<std::string> Path>
 TrainAndTest load_data(const Path& path) {
   return load_data(Options{.path = path});

@@ -43,7 +43,7 @@ class ClusterSpec {
   ClusterSpec();
   explicit ClusterSpec(std::map<std::string, Tasks> jobs);
   // ClusterSpec({{"worker", {"host1:2222", "host2:2222"}}, {"ps", {"host3:2222"}}}).
-  // A template, because {0, "host:port"} in braces would be a text.
+  // A template, because {0, "host:port"} in braces would be a string.
   template <std::same_as<std::map<std::string, std::vector<std::string>>> Jobs>
   explicit ClusterSpec(const Jobs& jobs) : ClusterSpec(numbered(jobs)) {}
   ClusterSpec(std::initializer_list<std::pair<const std::string, Addresses>> jobs);
@@ -76,7 +76,7 @@ struct ClusterMember {
   friend bool operator==(const ClusterMember&, const ClusterMember&) = default;
 };
 
-// A cluster and the place of this process in it (tf.distribute.cluster_resolver.ClusterResolver).
+// A cluster and the task of this process in it (tf.distribute.cluster_resolver.ClusterResolver).
 class ClusterResolver {
  public:
   // A single process: no cluster, no task.

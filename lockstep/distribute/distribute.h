@@ -4,6 +4,8 @@
 
 #include "lockstep/distribute/average_loss.h"
 #include "lockstep/distribute/cluster_coordinator.h"
+#include "lockstep/distribute/devices.h"
+#include "lockstep/distribute/forward_accumulator.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/distribute/parameter_server_strategy.h"

@@ -228,7 +228,7 @@ class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Va
   Variable assign_sub(const Tensor& delta) const;
   using AssignmentForms::assign, AssignmentForms::assign_add, AssignmentForms::assign_sub;
 
-  // The elements at these places; with repeated places the last update counts, or all of them do.
+  // The elements at these indices; with repeated indices the last update counts, or all of them do.
   Variable scatter_nd_update(const Tensor& indices, const Tensor& updates) const;
   Variable scatter_nd_add(const Tensor& indices, const Tensor& updates) const;
   Variable scatter_nd_sub(const Tensor& indices, const Tensor& updates) const;

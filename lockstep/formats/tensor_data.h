@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/dtype.h"
@@ -32,6 +33,9 @@ struct TensorInfo {
   DType dtype = DType::kInvalid;
   Shape shape;
 };
+
+// Tensors in the order in which they are written.
+using NamedTensors = std::vector<std::pair<std::string, TensorData>>;
 
 // The reader interface of all formats: a list of names, and one tensor at a time.
 class TensorReader {

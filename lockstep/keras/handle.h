@@ -33,7 +33,7 @@ class Handle : public std::shared_ptr<T> {
       Handle(U&&) {
     static_assert(
         sizeof(U) == 0,
-        "objects of this class are not moved: make a layer with keras::make_layer<MyLayer>(...), another object "
+        "objects of this class cannot be moved: make a layer with keras::make_layer<MyLayer>(...), another object "
         "with std::make_shared<MyClass>(...)");
   }
 

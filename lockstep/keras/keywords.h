@@ -187,15 +187,3 @@ Tensor concatenate(const Parts& inputs, ConcatenateOptions options = {}) {
 }
 
 }  // namespace lockstep::layers
-
-namespace lockstep::random {
-
-// Bounds by position, the rest by name: uniform({2, 3}, 0.0, 1.0, {.seed = 1}).
-inline Tensor uniform(const ShapeArg& shape, double minval, double maxval, const UniformOptions& o) {
-  return uniform(shape, minval, maxval, o.dtype, o.seed);
-}
-inline Tensor normal(const ShapeArg& shape, double mean, double stddev, const NormalOptions& o) {
-  return normal(shape, mean, stddev, o.dtype, o.seed);
-}
-
-}  // namespace lockstep::random

@@ -312,12 +312,12 @@ std::string model_to_dot(const keras::Model& model, const PlotOptions& options) 
   return out + "}\n";
 }
 
-void write_plot(const keras::Model& model, const std::string& to_file, const PlotOptions& options) {
-  const bool svg = to_file.ends_with(".svg");
-  if (!svg && !to_file.ends_with(".dot"))
+void plot_model(const keras::Model& model, const PlotOptions& options) {
+  const bool svg = options.to_file.ends_with(".svg");
+  if (!svg && !options.to_file.ends_with(".dot"))
     throw_invalid_argument(
-        fmt::format("plot_model: to_file is '{}', expected a name that ends in .svg or .dot", to_file));
-  io::write_atomically(to_file, svg ? model_to_svg(model, options) : model_to_dot(model, options));
+        fmt::format("plot_model: to_file is '{}', expected a name that ends in .svg or .dot", options.to_file));
+  io::write_atomically(options.to_file, svg ? model_to_svg(model, options) : model_to_dot(model, options));
 }
 
 }  // namespace lockstep::utils

@@ -33,7 +33,7 @@ struct SamplingTableKeywords {
   std::int64_t size = 0;
   double sampling_factor = 1e-5;
 };
-// The probability of each word of a text, by its rank, with which skipgrams uses it: float64 (size).
+// The probability of each word of a string, by its rank, with which skipgrams uses it: float64 (size).
 Tensor make_sampling_table(const SamplingTableKeywords& o);
 inline Tensor make_sampling_table(std::int64_t size, double sampling_factor = 1e-5) {
   return make_sampling_table({{}, size, sampling_factor});

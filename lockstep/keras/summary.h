@@ -80,7 +80,7 @@ bool image(const std::string& name, const Tensor& data, const ImageKeywords& o =
 inline bool image(const std::string& name, const Tensor& data, std::int64_t step) {
   return image(name, data, ImageKeywords{{}, step});
 }
-// A text, or a tensor of texts; TensorBoard shows Markdown.
+// A string, or a tensor of strings; TensorBoard shows Markdown.
 bool text(const std::string& name, const std::string& data, const StepKeywords& o = {});
 template <typename T>
 requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) bool text(const std::string& name, const T& data,

@@ -166,7 +166,7 @@ struct TextDatasetOptions {
   WordOrNone label_mode = "int";   // int32; "binary": float32 (batch, 1); "categorical": one-hot rows; None: none
   std::vector<std::string> class_names = {};  // the folders in this order; default: all, sorted
   std::optional<std::int64_t> batch_size = 32;
-  std::optional<std::int64_t> max_length = std::nullopt;  // bytes; longer texts are cut
+  std::optional<std::int64_t> max_length = std::nullopt;  // bytes; longer strings are cut
   bool shuffle = true;
   std::optional<std::int64_t> seed = std::nullopt;  // default: drawn from NumPy's global generator
   std::optional<double> validation_split = std::nullopt;
@@ -174,9 +174,9 @@ struct TextDatasetOptions {
   bool follow_links = false;
   bool verbose = true;  // prints how many files there are
 };
-// The files *.txt of a folder that has a folder for each class: elements (texts, labels), or texts without labels. In
-// Keras's order for the same seed. Throws InvalidArgument for a folder without such files, and for options that do not
-// fit.
+// The files *.txt of a folder that has a folder for each class: elements (strings, labels), or strings without labels.
+// In Keras's order for the same seed. Throws InvalidArgument for a folder without such files, and for options that do
+// not fit.
 DirectoryDataset text_dataset_from_directory(const std::string& directory, const TextDatasetOptions& options = {});
 
 struct ImageDatasetOptions {

@@ -15,13 +15,13 @@
 
 namespace lockstep::ops {
 
-// tf.constant of a number, a text, or a list: constant({{1, 2}, {3, 4}}, float16). Throws InvalidArgument for lists of
-// different lengths.
+// tf.constant of a number, a string, or a list: constant({{1, 2}, {3, 4}}, float16). Throws InvalidArgument for lists
+// of different lengths.
 Tensor constant(const Values& values, DTypeLike dtype = DType::kInvalid);
 struct ConstantKeywords {
   FieldNamesOnly names_only = {};
   DTypeLike dtype = DType::kInvalid;
-  Shape shape = Shape::unknown_rank();  // the values in this shape, or one value in all places
+  Shape shape = Shape::unknown_rank();  // the values in this shape, or one value for all elements
 };
 // Throws InvalidArgument for a shape of another number of elements.
 Tensor constant(const Values& values, const ConstantKeywords& keywords);
@@ -61,7 +61,7 @@ Tensor constant(const S& shape, DTypeLike dtype = DType::kInt32) {
 }
 // The tensor itself. Throws InvalidArgument when it has another dtype.
 Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype = DType::kInvalid);
-// Of a list of numbers or texts: constant().
+// Of a list of numbers or strings: constant().
 template <typename T>
 requires(std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) Tensor
     convert_to_tensor(const std::vector<T>& values, DTypeLike dtype = DType::kInvalid) {
@@ -118,7 +118,7 @@ struct MeshgridKeywords {
 inline Unpacked meshgrid(const Tensor& x, const Tensor& y, const MeshgridKeywords& o) {
   return meshgrid(x, y, o.indexing);
 }
-// (…, maxlen): true in the first lengths[…] places. Default of maxlen: the largest length.
+// (…, maxlen): true in the first lengths[…] elements. Default of maxlen: the largest length.
 Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen = std::nullopt,
                      DTypeLike dtype = DType::kBool);
 
@@ -274,7 +274,7 @@ struct SortOptions {
 };
 Tensor sort(const Tensor& x, const SortOptions& options);
 Tensor argsort(const Tensor& x, const SortOptions& options);
-// The different values of a vector in the order in which they first come, and for each element the place of its value.
+// The different values of a vector in the order in which they first come, and for each element the index of its value.
 struct Unique {
   Tensor y, idx;
 };

@@ -60,7 +60,7 @@ StructureFunction of_parts(Fn fn) {
 
 Nested<Tensor> while_loop(const StructureFunction& cond, const StructureFunction& body, Nested<Tensor> loop_vars,
                           std::optional<std::int64_t> maximum_iterations);
-// fn of the numbers of each place of tensors, which broadcast.
+// fn of the numbers of each element of tensors, which broadcast.
 Tensor map_places(const StructureFunction& fn, const Tensors& tensors);
 Nested<Tensor> map_rows(const StructureFunction& fn, const Nested<Tensor>& elems);
 // Throws InvalidArgument unless the tensors have the dtype; kInvalid is any.
@@ -261,7 +261,7 @@ requires std::is_arithmetic_v<N> Nested<Tensor> fori_loop(std::int64_t lower, st
                                                           N init_val) {
   return fori_loop(lower, upper, std::move(body_fun), Nested<Tensor>(Tensor(init_val)));
 }
-// A function of tensors that calls pyfunc with the numbers of each place, which broadcast.
+// A function of tensors that calls pyfunc with the numbers of each element, which broadcast.
 template <typename Fn>
 auto vectorize(Fn pyfunc) {
   return [fn = ops::internal::of_parts(std::move(pyfunc))]<typename... X>(const X&... x) {

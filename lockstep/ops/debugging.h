@@ -102,7 +102,7 @@ struct PrintOptions {
   std::string sep = " ";
   std::string end = "\n";
 };
-// A text, a number, a tensor, or a structure of tensors.
+// A string, a number, a tensor, or a structure of tensors.
 class Printed {
  public:
   Printed(const char* text) : text_(text), is_text_(true) {}

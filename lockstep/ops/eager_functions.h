@@ -22,7 +22,7 @@
 
 namespace lockstep {
 
-// Whether the value is a tensor, a variable, ...: not a number, a text or a list of these.
+// Whether the value is a tensor, a variable, ...: not a number, a string or a list of these.
 template <typename T>
 bool is_tensor(const T&) {
   return std::is_class_v<T> && std::is_convertible_v<const T&, Tensor> && !std::is_convertible_v<T, std::string_view>;

@@ -20,7 +20,7 @@
 
 namespace lockstep::train {
 
-// Bytes in a list: a text, or a string tensor of one element.
+// Bytes in a list: a string, or a string tensor of one element.
 class BytesValue {
  public:
   BytesValue(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -31,7 +31,7 @@ class BytesValue {
  private:
   std::string bytes_;
 };
-// The values of a list: numbers or texts in braces or in a vector, or the elements of a tensor.
+// The values of a list: numbers or strings in braces or in a vector, or the elements of a tensor.
 template <typename T, typename Item>
 class ListValues : public std::vector<T> {
  public:
@@ -132,7 +132,7 @@ class FixedLenFeature {
   };
   FixedLenFeature(const Options& options) : options_(options) {}
   FixedLenFeature(const ShapeArg& shape, DTypeLike dtype) : options_{{}, shape, dtype} {}
-  // A number, a text, a list or a tensor.
+  // A number, a string, a list or a tensor.
   template <typename V>
   FixedLenFeature(const ShapeArg& shape, DTypeLike dtype, const V& default_value)
       : options_{{}, shape, dtype, tensor(default_value)} {}

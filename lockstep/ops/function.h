@@ -21,7 +21,7 @@ namespace lockstep {
 
 namespace internal {
 
-// What a call of a function is traced for: dtypes and shapes of tensors, and the values of numbers and texts.
+// What a call of a function is traced for: dtypes and shapes of tensors, and the values of numbers and strings.
 class TraceKey {
  public:
   template <typename... A>
@@ -70,7 +70,7 @@ template <typename Fn>
 requires requires { &Fn::operator(); }
 struct SignatureOf<Fn> : SignatureOf<decltype(&Fn::operator())> {};
 
-// A number or a text, which is a Python value where tf.function traces a call.
+// A number or a string, which is a Python value where tf.function traces a call.
 template <typename T>
 concept PythonValue = std::is_arithmetic_v<T> || std::same_as<T, std::string>;
 // Whether one of the parameters is one.
@@ -182,7 +182,7 @@ class TensorFlowFunction<Fn, void> : public internal::TensorFlowFunctionBase<Fn,
 
 // tf.function. Its calls are compiled already: they run at once, and stateful random operations in them have states of
 // their own, which begin at their seeds, as the nodes of TensorFlow's graphs have: others for each dtype and shape of
-// tensors and each value of numbers and texts. Where the function is saved it is traced, see saved_model::save() and
+// tensors and each value of numbers and strings. Where the function is saved it is traced, see saved_model::save() and
 // saved_model::ExportArchive.
 template <typename Fn>
 TensorFlowFunction<Fn> function(Fn fn) {

@@ -329,7 +329,7 @@ inline TopK top_k(const Tensor& x, const TopKKeywords& keywords) { return top_k(
 struct EyeKeywords {
   FieldNamesOnly names_only = {};
   std::optional<std::int64_t> num_columns = std::nullopt;
-  Ints batch_shape = {};  // one matrix for each place of it
+  Ints batch_shape = {};  // one matrix for each index of it
   DTypeLike dtype = DType::kFloat32;
 };
 Tensor eye(std::int64_t rows, const EyeKeywords& keywords);

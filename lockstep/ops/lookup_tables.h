@@ -45,8 +45,8 @@ struct DefaultValueKeywords {
   FillValue default_value = {};
 };
 
-// Keys are texts or integers, values scalars of any dtype. Copies share the entries. Throw InvalidArgument for keys of
-// another dtype. In functions that are traced, lookup() of symbols is recorded; a SavedModel then has the entries.
+// Keys are strings or integers, values scalars of any dtype. Copies share the entries. Throw InvalidArgument for keys
+// of another dtype. In functions that are traced, lookup() of symbols is recorded; a SavedModel then has the entries.
 class HashTable {
  public:
   HashTable() = default;  // a member that is made later; until then its use throws FailedPrecondition

@@ -32,7 +32,7 @@ Tensor lbeta(const Tensor& x);                     // log of Beta over the last 
 Tensor is_non_decreasing(const Tensor& x);         // a boolean, of all elements in order
 Tensor is_strictly_increasing(const Tensor& x);
 Tensor cumulative_logsumexp(const Tensor& x, const CumulativeKeywords& keywords = {});
-// The k largest or smallest numbers along an axis, in order, and their places; as in TensorFlow the largest found need
+// The k largest or smallest numbers along an axis, in order, and their indices; as in TensorFlow the largest found need
 // not be the largest ones, except on CPUs.
 struct ApproxKeywords {
   FieldNamesOnly names_only = {};

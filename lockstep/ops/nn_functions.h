@@ -183,7 +183,7 @@ LOCKSTEP_MORPHOLOGY(erosion2d)
 #undef LOCKSTEP_MORPHOLOGY
 
 struct PoolWithArgmax {
-  Tensor output, argmax;  // places in an image, flattened, int64
+  Tensor output, argmax;  // indices in an image, flattened, int64
 };
 struct ArgmaxPoolKeywords {
   FieldNamesOnly names_only = {};

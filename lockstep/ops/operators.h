@@ -27,7 +27,7 @@ Tensor operator>=(const Tensor& a, Number b);
 Tensor operator==(const Tensor& a, Number b);
 Tensor operator!=(const Tensor& a, Number b);
 Tensor operator%(const Tensor& a, Number b);
-// Of tensors of texts: mood == "good".
+// Of tensors of strings: mood == "good".
 template <typename Text>
 requires std::convertible_to<const Text&, std::string> Tensor operator==(const Tensor& a, const Text& text) {
   return a == Tensor::strings({std::string(text)}, {});

@@ -311,7 +311,7 @@ template <Ragged R>
 RaggedRow reduce_join(const R& x, int axis) {
   return reduce_join(x, ReduceJoinKeywords{.axis = axis});
 }
-// Of the texts of each innermost row.
+// Of the strings of each innermost row.
 RaggedTensor ngrams_ragged(const RaggedTensor& data, const NgramsKeywords& keywords);
 template <Ragged R>
 RaggedResult<R> ngrams(const R& data, const NgramsKeywords& keywords) {
@@ -321,7 +321,7 @@ template <Ragged R, std::convertible_to<ops::IntOrInts> Width>
 RaggedResult<R> ngrams(const R& data, const Width& ngram_width, std::string_view separator = " ") {
   return ngrams(data, NgramsKeywords{{}, ngram_width, std::string(separator)});
 }
-// Of the texts at the same places.
+// Of the strings at the same indices.
 RaggedTensor join_ragged(const std::vector<RaggedTensor>& parts, std::string_view separator);
 template <Ragged R>
 RaggedResult<R> join(std::initializer_list<R> parts, std::string_view separator = "") {

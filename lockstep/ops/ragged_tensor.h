@@ -19,7 +19,7 @@ namespace lockstep {
 
 class RaggedRow;
 
-// A number, a text, or a tensor of one element.
+// A number, a string, or a tensor of one element.
 class FillValue : public Tensor {
  public:
   FillValue() = default;
@@ -124,7 +124,7 @@ class RaggedTensor {
   // Python's rt[i]; of one ragged axis a tensor.
   RaggedRow operator[](std::int64_t index) const;
   RaggedTensor operator[](const Range& rows) const;
-  // Python's rt[2, :3], rt[:, -2:], rt[::2]. Throws InvalidArgument for a single place in a ragged axis, whose rows may
+  // Python's rt[2, :3], rt[:, -2:], rt[::2]. Throws InvalidArgument for a single index in a ragged axis, whose rows may
   // lack it, and for ellipsis and newaxis.
   RaggedRow index(std::initializer_list<ops::SliceSpec> entries) const;
   // Rows by their numbers, in any order and number.
@@ -226,9 +226,9 @@ namespace ops {
 // Along axis 0 rows after rows; along axis 1 the rows of the same number joined. Tensors next to ragged ones have rows
 // of equal length.
 RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis);
-// "Sum", "Mean", "Variance", "Std", "Max", "Min", "Prod", "Any", "All" or "Join" (of texts, followed by the separator)
-// over axes, or without any over all values. What is left of ragged axes is ragged; there means of integers are
-// float64.
+// "Sum", "Mean", "Variance", "Std", "Max", "Min", "Prod", "Any", "All" or "Join" (of strings, followed by the
+// separator) over axes, or without any over all values. What is left of ragged axes is ragged; there means of integers
+// are float64.
 RaggedRow reduce_ragged(const RaggedTensor& ragged, std::string_view how, const Axes& axes);
 struct RaggedAxisKeywords {
   FieldNamesOnly names_only = {};

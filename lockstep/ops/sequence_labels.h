@@ -1,4 +1,4 @@
-// tf.nn: labels of sequences that connectionist temporal classification finds, and rows of tables for sparse places.
+// tf.nn: labels of sequences that connectionist temporal classification finds, and rows of tables for sparse indices.
 // Names, order of arguments and defaults are TensorFlow's.
 #pragma once
 
@@ -47,7 +47,7 @@ DecodedLabels ctc_beam_search_decoder(const Tensor& inputs, const T& sequence_le
   o.sequence_length = sequence_length;
   return ctc_beam_search_decoder(inputs, o);
 }
-// The different labels of each row with zeros behind them, int64, and the place of each label among them, int32.
+// The different labels of each row with zeros behind them, int64, and the index of each label among them, int32.
 struct UniqueLabels {
   Tensor labels, indices;
 };

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// Values at some places of a tensor, zeros elsewhere:
+// Values at some indices of a tensor, zeros elsewhere:
 //   SparseTensor({.indices = {{0, 3}, {2, 4}}, .values = {10, 20}, .dense_shape = {3, 10}}).
 // Functions take indices in the order of rows, as reorder() gives them.
 class SparseTensor {
@@ -101,7 +101,7 @@ std::pair<SparseTensor, Tensor> fill_empty_rows(const SparseTensor& sp_input, co
 SparseTensor softmax(const SparseTensor& sp_input);
 SparseTensor maximum(const SparseTensor& sp_a, const SparseTensor& sp_b);
 SparseTensor minimum(const SparseTensor& sp_a, const SparseTensor& sp_b);
-// A bool tensor whose last axis has vocab_size places: true at those that are values in the row.
+// A bool tensor whose last axis has vocab_size elements: true at those that are values in the row.
 Tensor to_indicator(const SparseTensor& sp_input, std::int64_t vocab_size);
 SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DTypeLike dtype = DType::kFloat32);
 // fn of the values; zeros elsewhere stay zeros.

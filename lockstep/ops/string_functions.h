@@ -1,5 +1,5 @@
 // tf.strings: functions of string tensors. Names, order of arguments and defaults are TensorFlow's; patterns are RE2's.
-// Functions that split take texts of one axis at most and throw InvalidArgument for others.
+// Functions that split take strings of one axis at most and throw InvalidArgument for others.
 #pragma once
 
 #include <concepts>
@@ -20,7 +20,7 @@ Tensor lower(const Tensor& x);
 Tensor upper(const Tensor& x);
 Tensor strip(const Tensor& x);
 Tensor length(const Tensor& x, std::string_view unit = "BYTE");  // int32; unit: "BYTE", "UTF8_CHAR"
-// A text, or a string tensor.
+// A string, or a string tensor.
 class Text : public Tensor {
  public:
   Text(const Tensor& text) : Tensor(text) {}
@@ -31,7 +31,7 @@ class Text : public Tensor {
       Text(const T& text)
       : Tensor(static_cast<Tensor>(text)) {}
 };
-// Of one text: lower("The end"). Templates, because {"a", "b"} is a tensor.
+// Of one string: lower("The end"). Templates, because {"a", "b"} is a tensor.
 #define LOCKSTEP_OF_TEXT(function)                             \
   template <std::convertible_to<std::string> T>                \
   Tensor function(const T& text) {                             \
@@ -61,7 +61,7 @@ template <std::same_as<Tensors> List>
 Tensor join(const List& parts, std::string_view separator = "") {
   return join(std::vector<Text>(parts.begin(), parts.end()), separator);
 }
-// The texts of all elements, or of an axis, as one.
+// The strings of all elements, or of an axis, as one.
 Tensor reduce_join(const Tensor& x, std::string_view separator = "");
 Tensor reduce_join(const Tensor& x, int axis, bool keepdims = false, std::string_view separator = "");
 struct ReduceJoinKeywords {
@@ -101,9 +101,9 @@ inline Tensor regex_replace(const Tensor& x, const ReplaceKeywords& o) {
   return regex_replace(x, o.pattern, o.rewrite, o.replace_global);
 }
 Tensor regex_full_match(const Tensor& x, std::string_view pattern);
-// The parts of one text, a vector, or of each of several, a ragged tensor; also a part, or the parts of one of the
-// texts. They convert to a tensor of as many axes, FailedPrecondition where the numbers of parts differ, to std::string
-// and to vectors.
+// The parts of one string, a vector, or of each of several, a ragged tensor; also a part, or the parts of one of the
+// strings. They convert to a tensor of as many axes, FailedPrecondition where the numbers of parts differ, to
+// std::string and to vectors.
 class Parts : public RaggedRow {
  public:
   explicit Parts(const RaggedTensor& parts) : RaggedRow(parts) {}
@@ -115,7 +115,7 @@ class Parts : public RaggedRow {
     return static_cast<Tensor>(*this).item<std::string>();
   }
   operator std::vector<std::string>() const { return to_vector<std::string>(); }
-  // One row of one text.
+  // One row of one string.
   operator std::vector<std::vector<std::string>>() const;
   friend bool operator==(const Parts& parts, const std::vector<std::vector<std::string>>& lists) {
     return std::vector<std::vector<std::string>>(parts) == lists;
@@ -140,7 +140,7 @@ class Parts : public RaggedRow {
   Iterator begin() const { return {*this, 0}; }
   Iterator end() const { return {*this, static_cast<std::int64_t>(size())}; }
 };
-// The parts of each text between separators, at most maxsplit + 1 of them; "": words between white space.
+// The parts of each string between separators, at most maxsplit + 1 of them; "": words between white space.
 Parts split(const Tensor& x, std::string_view separator = "", std::int64_t maxsplit = -1);
 template <std::convertible_to<std::string> Text>
 Tensor split(const Text& text, std::string_view separator = "", std::int64_t maxsplit = -1) {
@@ -153,7 +153,7 @@ struct SplitKeywords {
 };
 inline Parts split(const Tensor& x, const SplitKeywords& o) { return split(x, o.sep, o.maxsplit); }
 Parts bytes_split(const Tensor& x);
-// The characters of each text, or of one text. Bytes that are not UTF-8, the only encoding, become U+FFFD. Throws
+// The characters of each string, or of one string. Bytes that are not UTF-8, the only encoding, become U+FFFD. Throws
 // InvalidArgument for another encoding.
 Parts unicode_split(const Tensor& x, std::string_view input_encoding = "UTF-8");
 struct EncodingKeywords {
@@ -165,12 +165,12 @@ template <std::convertible_to<std::string> Text>
 Tensor unicode_split(const Text& text, std::string_view input_encoding = "UTF-8") {
   return unicode_split(Tensor::strings({std::string(text)}, {}), input_encoding);
 }
-// Of texts in a vector.
+// Of strings in a vector.
 template <std::same_as<std::vector<std::string>> Texts>
 std::vector<std::vector<std::string>> unicode_split(const Texts& texts, std::string_view input_encoding = "UTF-8") {
   return unicode_split(Tensor::strings(texts, {static_cast<std::int64_t>(texts.size())}), input_encoding);
 }
-// A number from 0 to num_buckets - 1 for each text, int64.
+// A number from 0 to num_buckets - 1 for each string, int64.
 Tensor to_hash_bucket_fast(const Tensor& x, std::int64_t num_buckets);
 Tensor to_number(const Tensor& x, DTypeLike out_type = DType::kFloat32);
 struct ToNumberKeywords {

@@ -1,4 +1,4 @@
-// tf.TensorArray: tensors by place, written one after the other.
+// tf.TensorArray: tensors by index, written one after the other.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct TensorArrayArguments {
 };
 
 // Copies share the elements, which all have the same dtype and shape. Places have to be known. Throws OutOfRange for
-// places outside of it, InvalidArgument for another dtype or shape, and when an element is read that was not written.
+// indices outside of it, InvalidArgument for another dtype or shape, and when an element is read that was not written.
 class TensorArray {
  public:
   explicit TensorArray(DTypeLike dtype, const TensorArrayKeywords& keywords = {});
@@ -42,7 +42,7 @@ class TensorArray {
   Tensor stack() const;
   Tensor gather(const Tensor& indices) const;
   Tensor concat() const;  // on their first axis
-  // The rows of a tensor as elements: at these places, or from the first place on.
+  // The rows of a tensor as elements: at these indices, or from index 0 on.
   TensorArray scatter(const Tensor& indices, const Tensor& value) const;
   TensorArray unstack(const Tensor& value) const;
   std::int64_t size() const;

@@ -1,4 +1,4 @@
-// More of TensorFlow's functions of tensors, texts and images, and more keywords of those of functions.h and
+// More of TensorFlow's functions of tensors, strings and images, and more keywords of those of functions.h and
 // composed.h.
 #pragma once
 
@@ -130,7 +130,7 @@ inline Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_ra
   o.value_range = value_range;
   return histogram_fixed_width(o);
 }
-// The place in the histogram of each value.
+// The bin in the histogram of each value.
 struct BinsKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t nbins = 100;
@@ -140,7 +140,7 @@ Tensor histogram_fixed_width_bins(const Tensor& values, const Tensor& value_rang
 inline Tensor histogram_fixed_width_bins(const Tensor& values, const Tensor& value_range, std::int64_t nbins) {
   return histogram_fixed_width_bins(values, value_range, BinsKeywords{{}, nbins});
 }
-// Of texts: equal(x, "cat"), x == "cat".
+// Of strings: equal(x, "cat"), x == "cat".
 template <std::convertible_to<std::string_view> Text>
 Tensor equal(const Tensor& x, const Text& text) {
   return equal(x, Tensor::strings({std::string(text)}, {}));
@@ -211,7 +211,7 @@ Unpacked shape_n(const Tensors& input, DTypeLike out_type = DType::kInt32);
 inline Unpacked shape_n(const Tensors& input, const OutTypeKeywords& o) { return shape_n(input, o.out_type); }
 Unpacked identity_n(const Tensors& input);
 Tensor parallel_stack(const Tensors& values);
-// Coordinates, one row for each axis, of places among all elements of a tensor of the shape `dims`.
+// Coordinates, one row for each axis, of indices among all elements of a tensor of the shape `dims`.
 Tensor unravel_index(const Tensor& indices, const Tensor& dims);
 struct UnravelKeywords {
   FieldNamesOnly names_only = {};
@@ -484,7 +484,7 @@ struct NgramsKeywords {
   ops::IntOrInts ngram_width = 1;  // or several widths
   std::string separator = " ";
 };
-// Of the texts of a vector.
+// Of the strings of a vector.
 Tensor ngrams(const Tensor& data, const NgramsKeywords& o);
 template <std::convertible_to<ops::IntOrInts> Width>  // GCC would take {.ngram_width = 2} for a list
 Tensor ngrams(const Tensor& data, const Width& ngram_width, std::string_view separator = " ") {

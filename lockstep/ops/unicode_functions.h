@@ -21,7 +21,7 @@ struct UnicodeDecodeKeywords {
   std::int64_t replacement_char = 0xFFFD;
   bool replace_control_characters = false;
 };
-// The code points of each text, int32; of one text a tensor.
+// The code points of each string, int32; of one string a tensor.
 RaggedRow unicode_decode(const Text& input, const UnicodeDecodeKeywords& keywords);
 // Functions of an encoding by position are templates, because GCC would take keywords for the characters of a string.
 template <std::convertible_to<std::string> S>
@@ -41,7 +41,7 @@ struct UnicodeEncodeKeywords {
   std::string errors = "replace";
   std::int64_t replacement_char = 0xFFFD;
 };
-// A text of the code points of each row; of a vector one text. Templates, because a list of numbers is a tensor.
+// A string of the code points of each row; of a vector one string. Templates, because a list of numbers is a tensor.
 Tensor encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& keywords);
 template <std::convertible_to<RaggedTensor> T = Tensor>
 Tensor unicode_encode(const T& input, const UnicodeEncodeKeywords& keywords) {

@@ -92,7 +92,7 @@ Generator::Draw Generator::next(const ShapeArg& shape) {
   return {dims, key, ops::slice_axis(state, 0, 0, 2)};
 }
 
-Tensor Generator::normal(const NormalKeywords& o) {
+Tensor Generator::normal(const NormalNumbers& o) {
   const Draw d = next(o.shape);
   return scaled(ops::call1("StatelessRandomNormalV2", {d.shape, d.key, d.counter, philox()}, {{"dtype", o.dtype}}),
                 o.mean, o.stddev);
@@ -100,12 +100,12 @@ Tensor Generator::normal(const NormalKeywords& o) {
 Tensor Generator::normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype) {
   return normal({.shape = shape, .mean = mean, .stddev = stddev, .dtype = dtype});
 }
-Tensor Generator::truncated_normal(const NormalKeywords& o) {
+Tensor Generator::truncated_normal(const NormalNumbers& o) {
   const Draw d = next(o.shape);
   return scaled(ops::call1("StatelessTruncatedNormalV2", {d.shape, d.key, d.counter, philox()}, {{"dtype", o.dtype}}),
                 o.mean, o.stddev);
 }
-Tensor Generator::uniform(const UniformKeywords& o) {
+Tensor Generator::uniform(const UniformNumbers& o) {
   return draw_uniform(
       {.minval = o.minval, .maxval = o.maxval, .dtype = o.dtype},
       [&] {
@@ -181,32 +181,32 @@ Tensor draw(std::string_view op, std::initializer_list<Tensor> inputs, std::opti
 
 }  // namespace
 
-Tensor normal(const ShapeArg& shape, const NormalOptions& o) {
-  return lockstep::random::scaled(draw("RandomStandardNormal", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}}),
+Tensor normal(const NormalOptions& o) {
+  return lockstep::random::scaled(draw("RandomStandardNormal", {shape_tensor(o.shape)}, o.seed, {{"dtype", o.dtype}}),
                                   o.mean, o.stddev);
 }
 Tensor normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype, std::optional<std::int64_t> seed) {
   return normal({.shape = shape, .mean = mean, .stddev = stddev, .dtype = dtype, .seed = seed});
 }
-Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o) {
-  return lockstep::random::scaled(draw("TruncatedNormal", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}}), o.mean,
-                                  o.stddev);
+Tensor truncated_normal(const NormalOptions& o) {
+  return lockstep::random::scaled(draw("TruncatedNormal", {shape_tensor(o.shape)}, o.seed, {{"dtype", o.dtype}}),
+                                  o.mean, o.stddev);
 }
 Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype,
                         std::optional<std::int64_t> seed) {
-  return truncated_normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype, .seed = seed});
+  return truncated_normal({.shape = shape, .mean = mean, .stddev = stddev, .dtype = dtype, .seed = seed});
 }
-Tensor uniform(const ShapeArg& shape, const UniformOptions& o) {
+Tensor uniform(const UniformOptions& o) {
   const bool whole = is_integer(o.dtype);
   if (whole && !o.maxval)
     throw_invalid_argument(fmt::format("uniform: numbers of {} require maxval", dtype_name(o.dtype)));
   return lockstep::random::draw_uniform(
       {.minval = whole && !o.minval ? Limit(Number(0)) : o.minval, .maxval = o.maxval, .dtype = o.dtype},
       [&] {
-        return draw("RandomUniform", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}});
+        return draw("RandomUniform", {shape_tensor(o.shape)}, o.seed, {{"dtype", o.dtype}});
       },
       [&](const Tensor& low, const Tensor& high) {
-        return draw("RandomUniformInt", {shape_tensor(shape), low, high}, o.seed);
+        return draw("RandomUniformInt", {shape_tensor(o.shape), low, high}, o.seed);
       },
       [] { return Tensor(); });
 }

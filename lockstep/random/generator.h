@@ -38,21 +38,6 @@ class Generator {
     DTypeLike dtype = DType::kInt32;
   };
 
-  struct NormalKeywords {
-    FieldNamesOnly names_only = {};
-    ShapeArg shape = {};
-    double mean = 0.0;
-    double stddev = 1.0;
-    DTypeLike dtype = DType::kFloat32;
-  };
-  struct UniformKeywords {
-    FieldNamesOnly names_only = {};
-    ShapeArg shape = {};
-    Limit minval = std::nullopt;
-    Limit maxval = std::nullopt;
-    DTypeLike dtype = DType::kFloat32;
-  };
-
   static Generator from_seed(std::int64_t seed);
   // Throws InvalidArgument for another algorithm than "philox" or "auto_select".
   static Generator from_seed(std::int64_t seed, const AlgorithmKeywords& keywords);
@@ -73,23 +58,26 @@ class Generator {
   static Generator from_non_deterministic_state();
 
   // Shapes by position are templates, because GCC would take {.shape = ...} for a list.
+  Tensor normal(const NormalNumbers& keywords);
   template <std::convertible_to<ShapeArg> S = ShapeArg>
-  Tensor normal(const S& shape, const NormalNumbers& options = {}) {
-    return normal(NormalKeywords{{}, shape, options.mean, options.stddev, options.dtype});
+  Tensor normal(const S& shape, NormalNumbers options = {}) {
+    options.shape = shape;
+    return normal(options);
   }
-  Tensor normal(const NormalKeywords& keywords);
   Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32);
+  Tensor truncated_normal(const NormalNumbers& keywords);
   template <std::convertible_to<ShapeArg> S = ShapeArg>
-  Tensor truncated_normal(const S& shape, const NormalNumbers& options = {}) {
-    return truncated_normal(NormalKeywords{{}, shape, options.mean, options.stddev, options.dtype});
+  Tensor truncated_normal(const S& shape, NormalNumbers options = {}) {
+    options.shape = shape;
+    return truncated_normal(options);
   }
-  Tensor truncated_normal(const NormalKeywords& keywords);
   // Throws InvalidArgument for integers with one limit.
+  Tensor uniform(const UniformNumbers& keywords);
   template <std::convertible_to<ShapeArg> S = ShapeArg>
-  Tensor uniform(const S& shape, const UniformNumbers& options = {}) {
-    return uniform(UniformKeywords{{}, shape, options.minval, options.maxval, options.dtype});
+  Tensor uniform(const S& shape, UniformNumbers options = {}) {
+    options.shape = shape;
+    return uniform(options);
   }
-  Tensor uniform(const UniformKeywords& keywords);
   Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32);
   Tensor uniform_full_int(const ShapeArg& shape, DTypeLike dtype = DType::kUInt64);
   Tensor uniform_full_int(const ShapeArg& shape, const DTypeKeywords& keywords) {
@@ -148,8 +136,10 @@ using lockstep::random::set_global_generator;
 
 using lockstep::random::set_seed;
 
+// Arguments by name: normal({.shape = {2, 3}, .seed = 1}), normal({2, 3}, {.stddev = 0.5}).
 struct NormalOptions {
   FieldNamesOnly names_only = {};
+  ShapeArg shape = {};  // where it is not given by position
   double mean = 0.0;
   double stddev = 1.0;
   DTypeLike dtype = DType::kFloat32;
@@ -157,25 +147,9 @@ struct NormalOptions {
 };
 struct UniformOptions {
   FieldNamesOnly names_only = {};
+  ShapeArg shape = {};          // where it is not given by position
   Limit minval = std::nullopt;  // default: 0
   Limit maxval = std::nullopt;  // default: 1; integers need one
-  DTypeLike dtype = DType::kFloat32;
-  std::optional<std::int64_t> seed = std::nullopt;
-};
-// All arguments by name.
-struct NormalKeywords {
-  FieldNamesOnly names_only = {};
-  ShapeArg shape = {};
-  double mean = 0.0;
-  double stddev = 1.0;
-  DTypeLike dtype = DType::kFloat32;
-  std::optional<std::int64_t> seed = std::nullopt;
-};
-struct UniformKeywords {
-  FieldNamesOnly names_only = {};
-  ShapeArg shape = {};
-  Limit minval = std::nullopt;
-  Limit maxval = std::nullopt;
   DTypeLike dtype = DType::kFloat32;
   std::optional<std::int64_t> seed = std::nullopt;
 };
@@ -183,34 +157,32 @@ struct SeedOptions {
   FieldNamesOnly names_only = {};
   std::optional<std::int64_t> seed = std::nullopt;
 };
-Tensor normal(const ShapeArg& shape, const NormalOptions& options);
-// A template, because GCC would take {.shape = {2, 3}} for a shape.
-template <int = 0>
-Tensor normal(const ShapeArg& shape) {
-  return normal(shape, NormalOptions());
+// Shapes by position are templates, because GCC would take {.shape = {2, 3}} for a shape.
+Tensor normal(const NormalOptions& options);
+template <std::convertible_to<ShapeArg> S = ShapeArg>
+Tensor normal(const S& shape, NormalOptions options = {}) {
+  options.shape = shape;
+  return normal(options);
 }
 Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32,
               std::optional<std::int64_t> seed = std::nullopt);
-Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& options);
-template <int = 0>
-Tensor truncated_normal(const ShapeArg& shape) {
-  return truncated_normal(shape, NormalOptions());
+Tensor truncated_normal(const NormalOptions& options);
+template <std::convertible_to<ShapeArg> S = ShapeArg>
+Tensor truncated_normal(const S& shape, NormalOptions options = {}) {
+  options.shape = shape;
+  return truncated_normal(options);
 }
 Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32,
                         std::optional<std::int64_t> seed = std::nullopt);
 // Throws InvalidArgument for integers without maxval.
-Tensor uniform(const ShapeArg& shape, const UniformOptions& options);
-template <int = 0>
-Tensor uniform(const ShapeArg& shape) {
-  return uniform(shape, UniformOptions());
+Tensor uniform(const UniformOptions& options);
+template <std::convertible_to<ShapeArg> S = ShapeArg>
+Tensor uniform(const S& shape, UniformOptions options = {}) {
+  options.shape = shape;
+  return uniform(options);
 }
 Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32,
                std::optional<std::int64_t> seed = std::nullopt);
-inline Tensor normal(const NormalKeywords& o) { return normal(o.shape, {{}, o.mean, o.stddev, o.dtype, o.seed}); }
-inline Tensor truncated_normal(const NormalKeywords& o) {
-  return truncated_normal(o.shape, {{}, o.mean, o.stddev, o.dtype, o.seed});
-}
-inline Tensor uniform(const UniformKeywords& o) { return uniform(o.shape, {{}, o.minval, o.maxval, o.dtype, o.seed}); }
 Tensor shuffle(const Tensor& value, const SeedOptions& options = {});
 Tensor categorical(const Tensor& logits, std::int64_t num_samples, const SeedOptions& options = {});
 struct CategoricalKeywords {

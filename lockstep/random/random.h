@@ -18,77 +18,63 @@
 
 namespace lockstep::random {
 
+// Arguments by name: uniform({.shape = {2, 3}, .seed = 1}), uniform({2, 3}, {.maxval = 2}).
 struct UniformOptions {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};  // where it is not given by position
   double minval = 0.0;
   double maxval = 1.0;
   DTypeLike dtype = DType::kFloat32;
   Seed seed = {};
 };
-Tensor uniform(const ShapeArg& shape, double minval, double maxval, DTypeLike dtype = DType::kFloat32,
-               const Seed& seed = {});
-// A template, because GCC would take {.shape = {2, 3}} for a shape.
-template <int = 0>
-Tensor uniform(const ShapeArg& shape, const UniformOptions& o = {}) {
-  return uniform(shape, o.minval, o.maxval, o.dtype, o.seed);
-}
-// The bounds by position, the others by name: uniform({2, 3}, 0, 1, {.seed = 1}).
+struct NormalOptions {
+  FieldNamesOnly names_only = {};
+  ShapeArg shape = {};  // where it is not given by position
+  double mean = 0.0;
+  double stddev = 1.0;
+  DTypeLike dtype = DType::kFloat32;
+  Seed seed = {};
+};
+// The rest, where the other numbers are given by position: uniform({2, 3}, 0, 1, {.seed = 1}).
 struct DrawOptions {
   DTypeLike dtype = DType::kFloat32;
   Seed seed = {};
 };
+// Functions with a shape and options are templates, because GCC would take {.shape = {2, 3}} for a shape.
+Tensor uniform(const ShapeArg& shape, double minval, double maxval, DTypeLike dtype = DType::kFloat32,
+               const Seed& seed = {});
+template <int = 0>
+Tensor uniform(const ShapeArg& shape, const UniformOptions& o = {}) {
+  return uniform(shape, o.minval, o.maxval, o.dtype, o.seed);
+}
 template <int = 0>
 Tensor uniform(const ShapeArg& shape, double minval, double maxval, const DrawOptions& o) {
   return uniform(shape, minval, maxval, o.dtype, o.seed);
 }
-struct NormalOptions {
-  double mean = 0.0;
-  double stddev = 1.0;
-  DTypeLike dtype = DType::kFloat32;
-  Seed seed = {};
-};
+inline Tensor uniform(const UniformOptions& o) { return uniform(o.shape, o); }
 Tensor normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype = DType::kFloat32,
               const Seed& seed = {});
-template <int = 0>
-Tensor normal(const ShapeArg& shape, double mean, double stddev, const DrawOptions& o) {
-  return normal(shape, mean, stddev, o.dtype, o.seed);
-}
 template <int = 0>
 Tensor normal(const ShapeArg& shape, const NormalOptions& o = {}) {
   return normal(shape, o.mean, o.stddev, o.dtype, o.seed);
 }
+template <int = 0>
+Tensor normal(const ShapeArg& shape, double mean, double stddev, const DrawOptions& o) {
+  return normal(shape, mean, stddev, o.dtype, o.seed);
+}
+inline Tensor normal(const NormalOptions& o) { return normal(o.shape, o); }
 // Redrawn outside of two standard deviations.
 Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype = DType::kFloat32,
                         const Seed& seed = {});
 template <int = 0>
-Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, const DrawOptions& o) {
-  return truncated_normal(shape, mean, stddev, o.dtype, o.seed);
-}
-template <int = 0>
 Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o = {}) {
   return truncated_normal(shape, o.mean, o.stddev, o.dtype, o.seed);
 }
-// All arguments by name: normal({.shape = {2, 3}, .seed = 1}).
-struct UniformKeywords {
-  FieldNamesOnly names_only = {};
-  ShapeArg shape = {};
-  double minval = 0.0;
-  double maxval = 1.0;
-  DTypeLike dtype = DType::kFloat32;
-  Seed seed = {};
-};
-struct NormalKeywords {
-  FieldNamesOnly names_only = {};
-  ShapeArg shape = {};
-  double mean = 0.0;
-  double stddev = 1.0;
-  DTypeLike dtype = DType::kFloat32;
-  Seed seed = {};
-};
-inline Tensor uniform(const UniformKeywords& o) { return uniform(o.shape, o.minval, o.maxval, o.dtype, o.seed); }
-inline Tensor normal(const NormalKeywords& o) { return normal(o.shape, o.mean, o.stddev, o.dtype, o.seed); }
-inline Tensor truncated_normal(const NormalKeywords& o) {
-  return truncated_normal(o.shape, o.mean, o.stddev, o.dtype, o.seed);
+template <int = 0>
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, const DrawOptions& o) {
+  return truncated_normal(shape, mean, stddev, o.dtype, o.seed);
 }
+inline Tensor truncated_normal(const NormalOptions& o) { return truncated_normal(o.shape, o); }
 struct IntegerOptions {
   DTypeLike dtype = DType::kInt32;
   Seed seed = {};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
@@ -14,9 +15,10 @@
 
 namespace lockstep::random {
 
-// Keyword arguments of normal and truncated_normal.
+// Keyword arguments of Generator's normal and truncated_normal.
 struct NormalNumbers {
   FieldNamesOnly names_only = {};
+  ShapeArg shape = {};  // where it is not given by position
   double mean = 0.0;
   double stddev = 1.0;
   DTypeLike dtype = DType::kFloat32;
@@ -31,9 +33,11 @@ class Limit : public std::optional<Number> {
   requires std::is_arithmetic_v<T> Limit(T number) : std::optional<Number>(Number(number)) {}
   Limit(const Tensor& scalar);
 };
-// Keyword arguments of uniform. Integers need both limits, or neither: then all integers of the dtype are drawn.
+// Keyword arguments of Generator's uniform. Integers need both limits, or neither: then all integers of the dtype are
+// drawn.
 struct UniformNumbers {
   FieldNamesOnly names_only = {};
+  ShapeArg shape = {};          // where it is not given by position
   Limit minval = std::nullopt;  // default: 0
   Limit maxval = std::nullopt;  // default: 1
   DTypeLike dtype = DType::kFloat32;
@@ -112,17 +116,19 @@ LOCKSTEP_STATELESS(stateless_poisson, StatelessPoissonKeywords)
 LOCKSTEP_STATELESS(stateless_binomial, StatelessBinomialKeywords)
 #undef LOCKSTEP_STATELESS
 template <std::convertible_to<Tensor> Seed = Tensor>
-Tensor stateless_normal(const ShapeArg& shape, const Seed& seed, const NormalNumbers& o = {}) {
-  return stateless_normal({.shape = shape, .seed = seed, .mean = o.mean, .stddev = o.stddev, .dtype = o.dtype});
+Tensor stateless_normal(const ShapeArg& shape, const Seed& seed, StatelessNormalKeywords keywords = {}) {
+  keywords.seed = seed;
+  return stateless_normal(shape, std::move(keywords));
 }
 template <std::convertible_to<Tensor> Seed = Tensor>
-Tensor stateless_truncated_normal(const ShapeArg& shape, const Seed& seed, const NormalNumbers& o = {}) {
-  return stateless_truncated_normal(
-      {.shape = shape, .seed = seed, .mean = o.mean, .stddev = o.stddev, .dtype = o.dtype});
+Tensor stateless_truncated_normal(const ShapeArg& shape, const Seed& seed, StatelessNormalKeywords keywords = {}) {
+  keywords.seed = seed;
+  return stateless_truncated_normal(shape, std::move(keywords));
 }
 template <std::convertible_to<Tensor> Seed = Tensor>
-Tensor stateless_uniform(const ShapeArg& shape, const Seed& seed, const UniformNumbers& o = {}) {
-  return stateless_uniform({.shape = shape, .seed = seed, .minval = o.minval, .maxval = o.maxval, .dtype = o.dtype});
+Tensor stateless_uniform(const ShapeArg& shape, const Seed& seed, StatelessUniformKeywords keywords = {}) {
+  keywords.seed = seed;
+  return stateless_uniform(shape, std::move(keywords));
 }
 template <std::convertible_to<Tensor> Seed = Tensor>
 Tensor stateless_uniform(const ShapeArg& shape, const Seed& seed, Number minval, Number maxval,

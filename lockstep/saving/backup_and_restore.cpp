@@ -32,8 +32,8 @@ constexpr const char* kPrevious = ".bkp";
 
 class Backup final : public Callback, public keras::ReadsTogether {
  public:
-  Backup(std::string folder, BackupAndRestoreOptions options)
-      : folder_(std::move(folder)), options_(std::move(options)), files_(io::posix_file_system()) {
+  explicit Backup(BackupAndRestoreOptions options)
+      : folder_(options.backup_dir), options_(std::move(options)), files_(io::posix_file_system()) {
     if (folder_.empty()) throw_invalid_argument("BackupAndRestore: backup_dir is empty");
   }
 
@@ -271,8 +271,8 @@ class Backup final : public Callback, public keras::ReadsTogether {
 
 }  // namespace
 
-keras::CallbackPtr BackupAndRestore(const TextArg& backup_dir, BackupAndRestoreOptions options) {
-  return std::make_shared<Backup>(backup_dir, std::move(options));
+keras::CallbackPtr BackupAndRestore(BackupAndRestoreOptions options) {
+  return std::make_shared<Backup>(std::move(options));
 }
 
 }  // namespace lockstep::callbacks

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/base/text_arg.h"
@@ -11,6 +12,8 @@
 namespace lockstep::callbacks {
 
 struct BackupAndRestoreOptions {
+  FieldNamesOnly names_only = {};
+  std::string backup_dir = {};
   SaveFrequency save_freq = "epoch";
   bool double_checkpoint = false;  // keep the backup before the last as well
   bool delete_checkpoint = true;   // remove the folder at the end of training
@@ -25,16 +28,10 @@ struct BackupAndRestoreOptions {
 // double_checkpoint, else DataLoss is thrown. With several workers the chief writes and reads the folder and sends the
 // others their states. Throws InvalidArgument for an empty backup_dir, FailedPrecondition in fit for a model that is
 // not built.
-keras::CallbackPtr BackupAndRestore(const TextArg& backup_dir, BackupAndRestoreOptions options = {});
-struct BackupAndRestoreKeywords {
-  FieldNamesOnly names_only = {};
-  std::string backup_dir = {};
-  SaveFrequency save_freq = "epoch";
-  bool double_checkpoint = false;
-  bool delete_checkpoint = true;
-};
-inline keras::CallbackPtr BackupAndRestore(const BackupAndRestoreKeywords& o) {
-  return BackupAndRestore(o.backup_dir, {o.save_freq, o.double_checkpoint, o.delete_checkpoint});
+keras::CallbackPtr BackupAndRestore(BackupAndRestoreOptions options);
+inline keras::CallbackPtr BackupAndRestore(const TextArg& backup_dir, BackupAndRestoreOptions options = {}) {
+  options.backup_dir = backup_dir;
+  return BackupAndRestore(std::move(options));
 }
 
 }  // namespace lockstep::callbacks

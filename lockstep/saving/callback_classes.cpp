@@ -38,63 +38,47 @@ struct FieldType<std::function<Signature>> {
   static Json write(const std::function<Signature>&) { return nullptr; }
 };
 
+template <typename V>
+void fields(V& v, LambdaCallbackOptions& c) {
+  v("on_epoch_begin", c.on_epoch_begin);
+  v("on_epoch_end", c.on_epoch_end);
+  v("on_train_begin", c.on_train_begin);
+  v("on_train_end", c.on_train_end);
+  v("on_train_batch_begin", c.on_train_batch_begin);
+  v("on_train_batch_end", c.on_train_batch_end);
+}
+
 }  // namespace lockstep::keras
 
 namespace lockstep::callbacks {
-namespace {
 
 using keras::Field;
 
-// The arguments of the constructor and the options in one struct.
-struct BackupAndRestoreConfig {
-  std::string backup_dir;
-  BackupAndRestoreOptions options;
-};
 template <typename V>
-void fields(V& v, BackupAndRestoreConfig& c) {
+void fields(V& v, BackupAndRestoreOptions& c) {
   v("backup_dir", c.backup_dir, Field::kRequired);
-  v("save_freq", c.options.save_freq);
-  v("double_checkpoint", c.options.double_checkpoint);
-  v("delete_checkpoint", c.options.delete_checkpoint);
+  v("save_freq", c.save_freq);
+  v("double_checkpoint", c.double_checkpoint);
+  v("delete_checkpoint", c.delete_checkpoint);
 }
 
-struct CSVLoggerConfig {
-  std::string filename;
-  CSVLoggerOptions options;
-};
 template <typename V>
-void fields(V& v, CSVLoggerConfig& c) {
+void fields(V& v, CSVLoggerOptions& c) {
   v("filename", c.filename, Field::kRequired);
-  v("separator", c.options.separator);
-  v("append", c.options.append);
+  v("separator", c.separator);
+  v("append", c.append);
 }
 
-struct EarlyStoppingConfig {
-  EarlyStoppingOptions options;
-};
 template <typename V>
-void fields(V& v, EarlyStoppingConfig& c) {
-  v("monitor", c.options.monitor);
-  v("min_delta", c.options.min_delta);
-  v("patience", c.options.patience);
-  v("verbose", c.options.verbose);
-  v("mode", c.options.mode);
-  v("baseline", c.options.baseline);
-  v("restore_best_weights", c.options.restore_best_weights);
-  v("start_from_epoch", c.options.start_from_epoch);
-}
-
-struct LambdaCallbackConfig {
-  keras::LambdaCallbackOptions options;
-};
-template <typename V>
-void fields(V& v, LambdaCallbackConfig& c) {
-  v("on_epoch_begin", c.options.on_epoch_begin);
-  v("on_epoch_end", c.options.on_epoch_end);
-  v("on_train_begin", c.options.on_train_begin);
-  v("on_train_end", c.options.on_train_end);
-  v("on_train_batch_begin", c.options.on_train_batch_begin);
-  v("on_train_batch_end", c.options.on_train_batch_end);
+void fields(V& v, EarlyStoppingOptions& c) {
+  v("monitor", c.monitor);
+  v("min_delta", c.min_delta);
+  v("patience", c.patience);
+  v("verbose", c.verbose);
+  v("mode", c.mode);
+  v("baseline", c.baseline);
+  v("restore_best_weights", c.restore_best_weights);
+  v("start_from_epoch", c.start_from_epoch);
 }
 
 struct LearningRateSchedulerConfig {
@@ -107,111 +91,87 @@ void fields(V& v, LearningRateSchedulerConfig& c) {
   v("verbose", c.verbose);
 }
 
-struct ModelCheckpointConfig {
-  std::string filepath;
-  ModelCheckpointOptions options;
-};
 template <typename V>
-void fields(V& v, ModelCheckpointConfig& c) {
+void fields(V& v, ModelCheckpointOptions& c) {
   v("filepath", c.filepath, Field::kRequired);
-  v("monitor", c.options.monitor);
-  v("verbose", c.options.verbose);
-  v("save_best_only", c.options.save_best_only);
-  v("save_weights_only", c.options.save_weights_only);
-  v("mode", c.options.mode);
-  v("save_freq", c.options.save_freq);
-  v("initial_value_threshold", c.options.initial_value_threshold);
+  v("monitor", c.monitor);
+  v("verbose", c.verbose);
+  v("save_best_only", c.save_best_only);
+  v("save_weights_only", c.save_weights_only);
+  v("mode", c.mode);
+  v("save_freq", c.save_freq);
+  v("initial_value_threshold", c.initial_value_threshold);
 }
 
-struct ReduceLROnPlateauConfig {
-  ReduceLROnPlateauOptions options;
-};
 template <typename V>
-void fields(V& v, ReduceLROnPlateauConfig& c) {
-  v("monitor", c.options.monitor);
-  v("factor", c.options.factor);
-  v("patience", c.options.patience);
-  v("verbose", c.options.verbose);
-  v("mode", c.options.mode);
-  v("min_delta", c.options.min_delta);
-  v("cooldown", c.options.cooldown);
-  v("min_lr", c.options.min_lr);
+void fields(V& v, ReduceLROnPlateauOptions& c) {
+  v("monitor", c.monitor);
+  v("factor", c.factor);
+  v("patience", c.patience);
+  v("verbose", c.verbose);
+  v("mode", c.mode);
+  v("min_delta", c.min_delta);
+  v("cooldown", c.cooldown);
+  v("min_lr", c.min_lr);
 }
 
-struct RemoteMonitorConfig {
-  RemoteMonitorOptions options;
-};
 template <typename V>
-void fields(V& v, RemoteMonitorConfig& c) {
-  v("root", c.options.root);
-  v("path", c.options.path);
-  v("field", c.options.field);
-  v("headers", c.options.headers);
-  v("send_as_json", c.options.send_as_json);
+void fields(V& v, RemoteMonitorOptions& c) {
+  v("root", c.root);
+  v("path", c.path);
+  v("field", c.field);
+  v("headers", c.headers);
+  v("send_as_json", c.send_as_json);
 }
 
-struct SwapEMAWeightsConfig {
-  SwapEMAWeightsOptions options;
-};
 template <typename V>
-void fields(V& v, SwapEMAWeightsConfig& c) {
-  v("swap_on_epoch", c.options.swap_on_epoch);
+void fields(V& v, SwapEMAWeightsOptions& c) {
+  v("swap_on_epoch", c.swap_on_epoch);
 }
 
-struct TensorBoardConfig {
-  TensorBoardOptions options;
-};
 template <typename V>
-void fields(V& v, TensorBoardConfig& c) {
-  v("log_dir", c.options.log_dir);
-  v("histogram_freq", c.options.histogram_freq);
-  v("write_graph", c.options.write_graph);
-  v("write_steps_per_second", c.options.write_steps_per_second);
-  v("update_freq", c.options.update_freq);
+void fields(V& v, TensorBoardOptions& c) {
+  v("log_dir", c.log_dir);
+  v("histogram_freq", c.histogram_freq);
+  v("write_graph", c.write_graph);
+  v("write_steps_per_second", c.write_steps_per_second);
+  v("update_freq", c.update_freq);
   v.dropped("write_images", false);
   v.dropped("profile_batch", 0);
   v.dropped("embeddings_freq", 0);
   v.dropped("embeddings_metadata");
 }
 
-struct TerminateOnNaNConfig {
-  TerminateOnNaNOptions options;
-};
 template <typename V>
-void fields(V& v, TerminateOnNaNConfig& c) {
-  v("raise_error", c.options.raise_error);
+void fields(V& v, TerminateOnNaNOptions& c) {
+  v("raise_error", c.raise_error);
 }
-
-}  // namespace
 
 const keras::ClassFamily<keras::Callback>& classes() {
   static const auto* table = [] {
     auto* t = new keras::ClassFamily<keras::Callback>("callback", "keras.callbacks", keras::ClassNames::kExact);
-    t->add<BackupAndRestoreConfig>("BackupAndRestore", {}, [](const BackupAndRestoreConfig& c) {
-      return BackupAndRestore(c.backup_dir, c.options);
-    });
-    t->add<CSVLoggerConfig>("CSVLogger", {}, [](const CSVLoggerConfig& c) { return CSVLogger(c.filename, c.options); });
-    t->add<EarlyStoppingConfig>("EarlyStopping", {},
-                                [](const EarlyStoppingConfig& c) { return EarlyStopping(c.options); });
+    t->add<BackupAndRestoreOptions>("BackupAndRestore", {},
+                                    [](const BackupAndRestoreOptions& c) { return BackupAndRestore(c); });
+    t->add<CSVLoggerOptions>("CSVLogger", {}, [](const CSVLoggerOptions& c) { return CSVLogger(c); });
+    t->add<EarlyStoppingOptions>("EarlyStopping", {}, [](const EarlyStoppingOptions& c) { return EarlyStopping(c); });
     t->add<keras::NoOptions>("History", {}, [](keras::NoOptions) { return std::make_shared<keras::History>(); });
-    t->add<LambdaCallbackConfig>("LambdaCallback", {},
-                                 [](const LambdaCallbackConfig& c) { return keras::LambdaCallback(c.options); });
+    t->add<keras::LambdaCallbackOptions>(
+        "LambdaCallback", {}, [](const keras::LambdaCallbackOptions& c) { return keras::LambdaCallback(c); });
     t->add<LearningRateSchedulerConfig>("LearningRateScheduler", {}, [](const LearningRateSchedulerConfig& c) {
       return LearningRateScheduler(c.schedule, c.verbose);
     });
-    t->add<ModelCheckpointConfig>(
-        "ModelCheckpoint", {}, [](const ModelCheckpointConfig& c) { return ModelCheckpoint(c.filepath, c.options); });
+    t->add<ModelCheckpointOptions>("ModelCheckpoint", {},
+                                   [](const ModelCheckpointOptions& c) { return ModelCheckpoint(c); });
     t->add<keras::NoOptions>("ProgbarLogger", {},
                              [](keras::NoOptions) { return std::make_shared<keras::ProgbarLogger>(); });
-    t->add<ReduceLROnPlateauConfig>("ReduceLROnPlateau", {},
-                                    [](const ReduceLROnPlateauConfig& c) { return ReduceLROnPlateau(c.options); });
-    t->add<RemoteMonitorConfig>("RemoteMonitor", {},
-                                [](const RemoteMonitorConfig& c) { return RemoteMonitor(c.options); });
-    t->add<SwapEMAWeightsConfig>("SwapEMAWeights", {},
-                                 [](const SwapEMAWeightsConfig& c) { return SwapEMAWeights(c.options); });
-    t->add<TensorBoardConfig>("TensorBoard", {}, [](const TensorBoardConfig& c) { return TensorBoard(c.options); });
-    t->add<TerminateOnNaNConfig>("TerminateOnNaN", {},
-                                 [](const TerminateOnNaNConfig& c) { return TerminateOnNaN(c.options); });
+    t->add<ReduceLROnPlateauOptions>("ReduceLROnPlateau", {},
+                                     [](const ReduceLROnPlateauOptions& c) { return ReduceLROnPlateau(c); });
+    t->add<RemoteMonitorOptions>("RemoteMonitor", {}, [](const RemoteMonitorOptions& c) { return RemoteMonitor(c); });
+    t->add<SwapEMAWeightsOptions>("SwapEMAWeights", {},
+                                  [](const SwapEMAWeightsOptions& c) { return SwapEMAWeights(c); });
+    t->add<TensorBoardOptions>("TensorBoard", {}, [](const TensorBoardOptions& c) { return TensorBoard(c); });
+    t->add<TerminateOnNaNOptions>("TerminateOnNaN", {},
+                                  [](const TerminateOnNaNOptions& c) { return TerminateOnNaN(c); });
     return t;
   }();
   return *table;

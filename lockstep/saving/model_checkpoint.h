@@ -1,12 +1,12 @@
 // ModelCheckpoint: saves the model, or its weights, during training.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "lockstep/base/text_arg.h"
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/callbacks/save_frequency.h"
 
@@ -28,9 +28,7 @@ struct ModelCheckpointOptions {
 // of the logs). Missing folders are created. Throws InvalidArgument for another suffix and for names in the
 // template that are not in the logs. Of several workers the chief writes.
 keras::CallbackPtr ModelCheckpoint(ModelCheckpointOptions options);
-// `filepath` by position. A template, because GCC would take the options in braces for the arguments of a string.
-template <std::convertible_to<std::string> Path>
-keras::CallbackPtr ModelCheckpoint(const Path& filepath, ModelCheckpointOptions options = {}) {
+inline keras::CallbackPtr ModelCheckpoint(const TextArg& filepath, ModelCheckpointOptions options = {}) {
   options.filepath = filepath;
   return ModelCheckpoint(std::move(options));
 }

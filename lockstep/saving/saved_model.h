@@ -49,7 +49,7 @@ struct TrackedNode {
   Kind kind = Kind::kObject;
   VariablePtr variable;  // a leaf
   std::vector<std::pair<std::string, std::shared_ptr<TrackedNode>>> children;
-  std::vector<std::pair<std::string, std::size_t>> functions = {};  // of an object: Exportable's, by their places
+  std::vector<std::pair<std::string, std::size_t>> functions = {};  // of an object: Exportable's, by their numbers
 };
 
 struct Exportable {

@@ -19,7 +19,7 @@ inline bool is_nested(const Structure& structure) { return !structure.is_leaf();
 Tensors flatten(const Structure& structure);
 // Throws InvalidArgument for another number of tensors.
 Structure pack_sequence_as(const Structure& structure, const Tensors& flat_sequence);
-// Throws InvalidArgument, naming the first place where they differ, unless both are lists and dicts of the same
+// Throws InvalidArgument, naming the first path where they differ, unless both are lists and dicts of the same
 // lengths and keys.
 void assert_same_structure(const Structure& a, const Structure& b);
 
@@ -29,7 +29,7 @@ concept OfLeaves = std::invocable<Fn&, const Leaf&...>;
 Structure map(const std::function<Structure(const Tensors&)>& fn, const std::vector<Structure>& structures);
 }  // namespace internal
 
-// The structure of the results of fn, which is called with the tensors of one place of all structures. Throws
+// The structure of the results of fn, which is called with the tensors of one path of all structures. Throws
 // InvalidArgument for structures that differ.
 template <internal::OfLeaves<Tensor> Fn>
 Structure map_structure(Fn fn, const Structure& structure) {

@@ -11,12 +11,12 @@
 
 namespace lockstep {
 
-// None, one value, values in braces, a vector, or a tensor of one axis: {.vocabulary = {"a", "b"}}. (Two texts in
+// None, one value, values in braces, a vector, or a tensor of one axis: {.vocabulary = {"a", "b"}}. (Two strings in
 // braces would make a std::vector<std::string> of the characters between two addresses.)
 template <typename T>
 class OptionalList : public std::optional<std::vector<T>> {
  public:
-  // One value: {{"a", "b"}} is the vector, and not one text.
+  // One value: {{"a", "b"}} is the vector, and not one string.
   struct Item {
     template <std::convertible_to<T> U>
     Item(const U& value) : value(static_cast<T>(value)) {}

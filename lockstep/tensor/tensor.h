@@ -55,7 +55,7 @@ class Number {
   bool is_integer_;
 };
 
-// Numbers, booleans or texts in braces, nested as the axes of a tensor: {{1, 2}, {3, 4}}.
+// Numbers, booleans or strings in braces, nested as the axes of a tensor: {{1, 2}, {3, 4}}.
 class Values {
  public:
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
@@ -195,14 +195,14 @@ class Tensor {
   explicit operator T() const {
     return item<T>();
   }
-  // std::string(t): the same of a text.
+  // std::string(t): the same of a string.
   template <std::same_as<std::string> T>
   explicit operator T() const {
     return item<T>();
   }
   // The value, which tapes do not know: what is a NumPy array in Python is a tensor here, with the members of arrays
   // that programs use most: x_train.reshape(60000, 784).astype("float32"). Axes and results are NumPy's: sums of
-  // integers are int64, means float64, std divides by n, argmax without an axis is a place among all elements.
+  // integers are int64, means float64, std divides by n, argmax without an axis is an index among all elements.
   Tensor numpy() const;
   // tf.Tensor.set_shape: throws InvalidArgument unless the tensor has this shape, which may have unknown extents.
   void set_shape(const Shape& shape) const;
@@ -242,11 +242,11 @@ class Tensor {
   // "tf.Tensor([1. 2.], shape=(2,), dtype=float32)", as TensorFlow prints it.
   std::string to_string() const;
 
-  // x[3] and x[{0, 32}] as in Python, recorded and differentiated like operations. Throw OutOfRange for a place beyond
+  // x[3] and x[{0, 32}] as in Python, recorded and differentiated like operations. Throw OutOfRange for an index beyond
   // the first axis. Defined in ops/functions_array.cpp.
   Tensor operator[](std::int64_t index) const;
   Tensor operator[](const Range& range) const;
-  // x[mask], x[i], x[places]: of booleans the elements where the mask is true (ops::boolean_mask), of one integer the
+  // x[mask], x[i], x[indices]: of booleans the elements where the mask is true (ops::boolean_mask), of one integer the
   // element, of several, as in NumPy, these elements (ops::gather). Throws InvalidArgument for other dtypes. A
   // template, because {0, 3} would also be a tensor.
   template <typename T>
@@ -270,7 +270,7 @@ class Tensor {
     return part_of(I, 2);
   }
   // Several axes: x.index({all, 0}) is Python's x[:, 0], x.index({ellipsis, {0, 2}}) is x[..., 0:2]. Throws OutOfRange
-  // for a place outside an axis.
+  // for an index outside an axis.
   Tensor index(std::initializer_list<ops::SliceSpec> entries) const;
 
   formats::TensorData to_data() const;  // shares memory when contiguous on the host
@@ -340,7 +340,7 @@ class Leaves : public Tensors {
   operator Tensor() const;
 };
 
-// A place on an axis: a number, or an integer tensor of one element, whose value need not be known while a graph or a
+// An index on an axis: a number, or an integer tensor of one element, whose value need not be known while a graph or a
 // functional model is built. Default: none.
 class Place {
  public:
@@ -367,7 +367,7 @@ class Place {
   Tensor tensor_;
 };
 
-// Elements begin, begin + step, … before end, of the first axis: x[{0, 32}] is Python's x[0:32]. Negative places count
+// Elements begin, begin + step, … before end, of the first axis: x[{0, 32}] is Python's x[0:32]. Negative indices count
 // from the end; std::nullopt: from the first, to the last.
 struct Range {
   Place begin, end;

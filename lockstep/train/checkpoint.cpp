@@ -101,8 +101,8 @@ formats::TensorData text_list(std::vector<std::string> texts) {
 }
 
 // State of the job that belongs to none of the objects.
-Contents job_state(const CheckpointOptions& options) {
-  Contents state;
+formats::NamedTensors job_state(const CheckpointOptions& options) {
+  formats::NamedTensors state;
   if (!options.metadata.is_null()) state.emplace_back(kMetadataKey, text_list({dump_json(options.metadata)}));
   if (options.training_state) {
     auto tensors = keras::store_training_state({dump_json(options.training_state->values)}, *options.training_state);

@@ -101,9 +101,9 @@ LiveGraph build_live_graph(const NodePtr& root) {
   return live;
 }
 
-LiveValues values_of(const LiveGraph& live, Contents more) {
+LiveValues values_of(const LiveGraph& live, formats::NamedTensors more) {
   LiveValues values;
-  Contents& contents = values.contents;
+  formats::NamedTensors& contents = values.contents;
   for_each_variable(live, [&](const std::string& key, const distribute::VariablePtr& variable) {
     const auto range = optimizers::slot_range(*variable);
     contents.emplace_back(

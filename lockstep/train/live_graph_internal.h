@@ -29,19 +29,16 @@ struct LiveGraph {
 
 LiveGraph build_live_graph(const NodePtr& root);
 
-// The tensors of a checkpoint, in the order in which TensorFlow writes them.
-using Contents = std::vector<std::pair<std::string, formats::TensorData>>;
-
-// Values of which each worker holds a range, by key. Those in Contents are whole only while a range is.
+// Values of which each worker holds a range, by key. Those in `contents` are whole only while a range is.
 using Ranges = std::map<std::string, std::shared_ptr<optimizers::SlotRange>>;
 struct LiveValues {
-  Contents contents;
+  formats::NamedTensors contents;  // in the order in which TensorFlow writes them
   Ranges ranges;
 };
 
 // The live objects' values, then `more`, the graph last. Values share the variables' memory; those of ranges are not
 // gathered.
-LiveValues values_of(const LiveGraph& live, Contents more = {});
+LiveValues values_of(const LiveGraph& live, formats::NamedTensors more = {});
 // Writes a checkpoint as one transaction. Workers with ranges each write one, at the same point of their programs.
 void write_values(const LiveValues& values, const std::string& prefix);
 

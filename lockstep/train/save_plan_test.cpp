@@ -159,8 +159,8 @@ TEST(SavePlan, RangesAreWrittenByTheirRanks) {
 
 // ---- the commit: what all ranks do to one folder, one after the other ----
 
-Contents numbers(int version) {
-  Contents contents;
+formats::NamedTensors numbers(int version) {
+  formats::NamedTensors contents;
   for (int i = 0; i < 30; ++i) {
     const Tensor value = Tensor::full(Shape{40 + i, 9}, 1000 * version + i);
     contents.emplace_back(fmt::format("v{}", i), value.to_data());
@@ -169,7 +169,7 @@ Contents numbers(int version) {
   return contents;
 }
 
-void save(const Contents& contents, int ranks, const std::string& prefix, io::FileSystem& files) {
+void save(const formats::NamedTensors& contents, int ranks, const std::string& prefix, io::FileSystem& files) {
   auto tensors = planned_tensors({contents, {}});
   for (std::size_t i = 0; i < tensors.size(); i += 3) {  // of which each rank has a range
     for (int rank = 1; rank <= ranks && tensors[i].dtype != DType::kString; ++rank)

@@ -109,7 +109,7 @@ bool receives(const PlannedShard& shard) {
                      [](const PlannedPiece& piece) { return piece.source >= 0; });
 }
 
-formats::TensorData piece_of(const PlannedPiece& piece, const Contents& contents) {
+formats::TensorData piece_of(const PlannedPiece& piece, const formats::NamedTensors& contents) {
   const auto& data = contents[piece.tensor].second;
   return piece.whole ? data : box_of(data, piece);
 }
@@ -125,7 +125,8 @@ void add_piece(formats::BundleShard& shard, const PlannedPiece& piece, const Pla
 
 }  // namespace
 
-std::vector<formats::TensorData> pieces_of(const SavePlan& plan, std::size_t shard, const Contents& contents) {
+std::vector<formats::TensorData> pieces_of(const SavePlan& plan, std::size_t shard,
+                                           const formats::NamedTensors& contents) {
   std::vector<formats::TensorData> pieces;
   for (const PlannedPiece& piece : plan.shards[shard].pieces) {
     pieces.push_back(piece.source < 0 ? piece_of(piece, contents) : formats::TensorData());

@@ -18,7 +18,8 @@ namespace lockstep::train {
 std::vector<PlannedTensor> planned_tensors(const LiveValues& values);
 
 // The data of a shard's pieces, sharing the memory of the contents; empty for those that other ranks send.
-std::vector<formats::TensorData> pieces_of(const SavePlan& plan, std::size_t shard, const Contents& contents);
+std::vector<formats::TensorData> pieces_of(const SavePlan& plan, std::size_t shard,
+                                           const formats::NamedTensors& contents);
 
 // Writes the pieces of shard `shard` of `num_files` that its rank has under a temporary name, and syncs them unless
 // other ranks send more of them. Dropped before somebody has renamed it, it leaves no trace.

@@ -36,7 +36,7 @@ void wrong(keras::Model model, ls::distribute::Strategy& strategy, const ls::Ten
   // expect: callbacks change in fit and cannot be const objects
   const keras::History history;
   model.fit(x, x, {.callbacks = {history}});
-  // expect: objects of this class are not moved: make a layer with keras::make_layer<MyLayer>(...)
+  // expect: objects of this class cannot be moved: make a layer with keras::make_layer<MyLayer>(...)
   keras::Sequential layers({ls::layers::Dense(2), MyLayer()});
   const auto dataset = ls::data::Dataset::range(3);
   // expect: the function must take the element, (const Element& element) or (const Tensor& x), or its two to 16 parts

@@ -278,7 +278,7 @@ class CallbackList {
   void each(void (Callback::*hook)(Args...), Given&&... args) {
     for (const CallbackPtr& callback : callbacks_) ((*callback).*hook)(args...);
   }
-  // The states of all callbacks, as {"class", "values"}; tensors' names begin with the place in this list.
+  // The states of all callbacks, as {"class", "values"}; tensors' names begin with the index in this list.
   CallbackState save_state() const;
   // Gives the n-th callback of a class the state that the n-th of that class had; others are left as they are.
   void restore_state(const CallbackState& state);

@@ -17,8 +17,7 @@ namespace {
 
 class CsvWriter final : public Callback, public keras::ReadsTogether {
  public:
-  CsvWriter(std::string filename, CSVLoggerOptions options)
-      : filename_(std::move(filename)), options_(std::move(options)) {
+  explicit CsvWriter(CSVLoggerOptions options) : options_(std::move(options)) {
     if (options_.separator.size() != 1) {
       throw_invalid_argument(
           fmt::format("CSVLogger: the separator must be one character, not '{}'", options_.separator));
@@ -61,7 +60,7 @@ class CsvWriter final : public Callback, public keras::ReadsTogether {
   }
   std::string class_name() const override { return "CSVLogger"; }
   CallbackState save_state() const override {
-    const auto found = io::posix_file_system().stat(filename_);
+    const auto found = io::posix_file_system().stat(options_.filename);
     return {{{"columns", columns_}, {"header", header_}, {"size", found ? found->size : 0}}, {}};
   }
   void restore_state(const CallbackState& state) override {
@@ -76,19 +75,19 @@ class CsvWriter final : public Callback, public keras::ReadsTogether {
 
   void open() {
     if (out_.is_open() || !writes()) return;
-    const auto found = io::posix_file_system().stat(filename_);
+    const auto found = io::posix_file_system().stat(options_.filename);
     bool keep = options_.append;
     if (resumed_ && found && found->size >= *resumed_) {
       std::error_code error;  // rows of epochs that will come again
-      std::filesystem::resize_file(filename_, *resumed_, error);
+      std::filesystem::resize_file(options_.filename, *resumed_, error);
       keep = true;
     } else if (options_.append) {
       header_ = !found || found->size == 0;
     } else {
       header_ = true;
     }
-    io::make_directories(io::posix_file_system(), io::parent_directory(filename_));
-    out_.open(filename_, std::ios::binary | (keep ? std::ios::app : std::ios::trunc));
+    io::make_directories(io::posix_file_system(), io::parent_directory(options_.filename));
+    out_.open(options_.filename, std::ios::binary | (keep ? std::ios::app : std::ios::trunc));
     check("opened");
   }
   void choose_columns(const Logs& logs) {
@@ -124,10 +123,9 @@ class CsvWriter final : public Callback, public keras::ReadsTogether {
     return out + "\"";
   }
   void check(const char* what) const {
-    if (!out_) throw_unavailable(fmt::format("CSVLogger: {} cannot be {}", filename_, what));
+    if (!out_) throw_unavailable(fmt::format("CSVLogger: {} cannot be {}", options_.filename, what));
   }
 
-  std::string filename_;
   CSVLoggerOptions options_;
   std::vector<std::string> columns_;
   bool header_ = true;
@@ -137,8 +135,6 @@ class CsvWriter final : public Callback, public keras::ReadsTogether {
 
 }  // namespace
 
-keras::CallbackPtr CSVLogger(const TextArg& filename, CSVLoggerOptions options) {
-  return std::make_shared<CsvWriter>(filename, std::move(options));
-}
+keras::CallbackPtr CSVLogger(CSVLoggerOptions options) { return std::make_shared<CsvWriter>(std::move(options)); }
 
 }  // namespace lockstep::callbacks

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/base/text_arg.h"
@@ -10,6 +11,8 @@
 namespace lockstep::callbacks {
 
 struct CSVLoggerOptions {
+  FieldNamesOnly names_only = {};
+  std::string filename = {};
   std::string separator = ",";
   bool append = false;
 };
@@ -18,15 +21,10 @@ struct CSVLoggerOptions {
 // those of the first epoch; when it had no val_ values there is a val_ column for each, filled with NA
 // until there are. With append the header is left out when the file has content. Each row is on disk
 // when the epoch ends. Throws InvalidArgument for a separator that is not one character.
-keras::CallbackPtr CSVLogger(const TextArg& filename, CSVLoggerOptions options = {});
-struct CSVLoggerKeywords {
-  FieldNamesOnly names_only = {};
-  std::string filename = {};
-  std::string separator = ",";
-  bool append = false;
-};
-inline keras::CallbackPtr CSVLogger(const CSVLoggerKeywords& o) {
-  return CSVLogger(o.filename, {.separator = o.separator, .append = o.append});
+keras::CallbackPtr CSVLogger(CSVLoggerOptions options);
+inline keras::CallbackPtr CSVLogger(const TextArg& filename, CSVLoggerOptions options = {}) {
+  options.filename = filename;
+  return CSVLogger(std::move(options));
 }
 
 }  // namespace lockstep::callbacks

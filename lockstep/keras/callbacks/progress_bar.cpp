@@ -11,9 +11,6 @@
 namespace lockstep::keras {
 namespace {
 
-constexpr int kBarWidth = 20;
-constexpr double kRedrawInterval = 0.05;
-
 std::string format_eta(double seconds) {
   const auto eta = static_cast<std::int64_t>(seconds);
   if (eta > 3600) return fmt::format("{}:{:02}:{:02}", eta / 3600, eta % 3600 / 60, eta % 60);
@@ -25,8 +22,14 @@ std::string format_eta(double seconds) {
 
 bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
-ProgressBar::ProgressBar(std::ostream& out, std::optional<std::int64_t> target, int verbose, bool dynamic)
-    : out_(out), target_(target), verbose_(verbose), dynamic_(dynamic), start_(std::chrono::steady_clock::now()) {}
+ProgressBar::ProgressBar(std::ostream& out, std::optional<std::int64_t> target, int verbose, bool dynamic,
+                         ProgressBarLook look)
+    : out_(out),
+      target_(target),
+      verbose_(verbose),
+      dynamic_(dynamic),
+      look_(std::move(look)),
+      start_(std::chrono::steady_clock::now()) {}
 
 double ProgressBar::seconds_since_start() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -38,10 +41,10 @@ std::string ProgressBar::format_metric(const std::string& name, double value, bo
                                                      : fmt::format(" - {}: {:.4e}", name, value);
 }
 
-std::string ProgressBar::format_time_per_step(double seconds) {
-  if (seconds >= 1 || seconds == 0) return fmt::format("{:.0f}s/step", seconds);
-  if (seconds >= 1e-3) return fmt::format("{:.0f}ms/step", seconds * 1e3);
-  return fmt::format("{:.0f}us/step", seconds * 1e6);
+std::string ProgressBar::format_time_per_step(double seconds, const std::string& unit_name) {
+  if (seconds >= 1 || seconds == 0) return fmt::format("{:.0f}s/{}", seconds, unit_name);
+  if (seconds >= 1e-3) return fmt::format("{:.0f}ms/{}", seconds * 1e3, unit_name);
+  return fmt::format("{:.0f}us/{}", seconds * 1e6, unit_name);
 }
 
 // The first step, which warms up, is left out of the average once there is another.
@@ -61,9 +64,9 @@ std::string ProgressBar::bar_line(std::int64_t current, double elapsed, bool fin
     line += colour(1, fmt::format("{:>{}}/{}", current, total.size(), total)) + " ";
     const double share =
         *target_ > 0 ? std::min(1.0, static_cast<double>(current) / static_cast<double>(*target_)) : 1.0;
-    const int done = static_cast<int>(share * kBarWidth);
+    const int done = static_cast<int>(share * look_.width);
     std::string full, rest;
-    for (int i = 0; i < kBarWidth; ++i) (i < done ? full : rest) += "\u2501";
+    for (int i = 0; i < look_.width; ++i) (i < done ? full : rest) += "\u2501";
     line += colour(32, full) + colour(37, rest);
   } else {
     line += colour(1, fmt::format("{:7d}/Unknown", current));
@@ -75,7 +78,7 @@ std::string ProgressBar::bar_line(std::int64_t current, double elapsed, bool fin
   } else {
     line += colour(1, fmt::format("{:.0f}s", elapsed));
   }
-  return line + " " + format_time_per_step(per_step);
+  return line + " " + format_time_per_step(per_step, look_.unit_name);
 }
 
 void ProgressBar::update(std::int64_t current, const LogItems& values, std::optional<bool> finalize) {
@@ -86,12 +89,12 @@ void ProgressBar::update(std::int64_t current, const LogItems& values, std::opti
   if (verbose_ == 2) {
     if (!last) return;
     std::string line = target_ ? fmt::format("{}/{}", current, *target_) : std::to_string(current);
-    line += fmt::format(" - {:.0f}s - {}", now, format_time_per_step(time_per_step(current, now)));
+    line += fmt::format(" - {:.0f}s - {}", now, format_time_per_step(time_per_step(current, now), look_.unit_name));
     for (const auto& [name, value] : values) line += format_metric(name, value, false);
     out_ << line << "\n" << std::flush;
     return;
   }
-  if (!last && (!dynamic_ || now - last_drawn_ < kRedrawInterval)) return;
+  if (!last && (!dynamic_ || now - last_drawn_ < look_.interval)) return;
   last_drawn_ = now;
   std::string line = bar_line(current, now, last);
   for (const auto& [name, value] : values) line += format_metric(name, value, true);

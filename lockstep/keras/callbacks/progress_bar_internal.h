@@ -14,12 +14,19 @@ namespace lockstep::keras {
 // Name and value pairs in the order they are shown.
 using LogItems = std::vector<std::pair<std::string, double>>;
 
+struct ProgressBarLook {
+  int width = 20;          // characters of the bar
+  double interval = 0.05;  // seconds between two drawings
+  std::string unit_name = "step";
+};
+
 // One bar: `verbose` 1 draws "current/total ━━━━ time per-step - name: value" and redraws at most every
-// 0.05 s; 2 prints one line at the end; 0 prints nothing. `dynamic` (a terminal) draws over the old
+// `interval`; 2 prints one line at the end; 0 prints nothing. `dynamic` (a terminal) draws over the old
 // text and uses colours; otherwise every redraw would be a new line, so only the final one is printed.
 class ProgressBar {
  public:
-  ProgressBar(std::ostream& out, std::optional<std::int64_t> target, int verbose, bool dynamic);
+  ProgressBar(std::ostream& out, std::optional<std::int64_t> target, int verbose, bool dynamic,
+              ProgressBarLook look = {});
 
   // `current` steps are done; the line is finished when `finalize` is set, or when the target is reached
   // and finalize is not given.
@@ -29,7 +36,7 @@ class ProgressBar {
   // " - accuracy: 0.9127": four decimals above 1e-3, else scientific. Verbose 2 tests the sign too.
   static std::string format_metric(const std::string& name, double value, bool absolute);
   // "3ms/step".
-  static std::string format_time_per_step(double seconds);
+  static std::string format_time_per_step(double seconds, const std::string& unit_name = "step");
 
  private:
   std::string bar_line(std::int64_t current, double elapsed, bool finalize);
@@ -40,6 +47,7 @@ class ProgressBar {
   std::optional<std::int64_t> target_;
   int verbose_;
   bool dynamic_;
+  ProgressBarLook look_;
   std::chrono::steady_clock::time_point start_;
   double last_drawn_ = -1;
   double after_first_step_ = -1;

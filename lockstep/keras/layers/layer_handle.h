@@ -87,11 +87,11 @@ class LayerHandle : public Handle<Layer> {
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const {
     return call(inputs, options);
   }
-  // Numbers or texts in braces are a tensor: lookup({{"a", "b"}, {"c", "d"}}).
+  // Numbers or strings in braces are a tensor: lookup({{"a", "b"}, {"c", "d"}}).
   Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
     return (*this)(Tensor(values), options);
   }
-  // A text is a tensor too: lookup("word").
+  // A string is a tensor too: lookup("word").
   template <std::convertible_to<std::string> Text>
   Structure operator()(const Text& text, const CallOptions& options = {}) const {
     return (*this)(Tensor::strings({std::string(text)}, {}), options);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/keras/layers/activation.h"
+#include "lockstep/keras/layers/aliases.h"
 #include "lockstep/keras/layers/application_layers.h"
 #include "lockstep/keras/layers/attention.h"
 #include "lockstep/keras/layers/conv_lstm.h"
@@ -9,6 +10,8 @@
 #include "lockstep/keras/layers/core.h"
 #include "lockstep/keras/layers/images.h"
 #include "lockstep/keras/layers/input_layer.h"
+#include "lockstep/keras/layers/keywords.h"
+#include "lockstep/keras/layers/lambda.h"
 #include "lockstep/keras/layers/merging.h"
 #include "lockstep/keras/layers/normalization.h"
 #include "lockstep/keras/layers/pooling.h"

@@ -56,7 +56,7 @@ class Model {
   Model() = default;
   // A functional model. Errors: see FunctionalImpl.
   Model(const Structure& inputs, const Structure& outputs, const ModelOptions& options = {});
-  // A template, because GCC would take {.name = "encoder"} for a text.
+  // A template, because GCC would take {.name = "encoder"} for a string.
   template <std::convertible_to<std::string> Name>
   Model(const Structure& inputs, const Structure& outputs, const Name& name)
       : Model(inputs, outputs, ModelOptions{.name = name}) {}
@@ -92,11 +92,11 @@ class Model {
   std::string to_json() const;
 
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
-  // Numbers or texts in braces are a tensor: model({{0.5, -1.0}}).
+  // Numbers or strings in braces are a tensor: model({{0.5, -1.0}}).
   Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
     return (*this)(Tensor(values), options);
   }
-  // A text is a tensor too.
+  // A string is a tensor too.
   template <std::convertible_to<std::string> Text>
   Structure operator()(const Text& text, const CallOptions& options = {}) const {
     return (*this)(Tensor::strings({std::string(text)}, {}), options);
@@ -126,7 +126,7 @@ class Model {
   // Lists have Python's indices: layers()[-1] is the last one.
   List<LayerPtr> layers() const;
   // Throw NotFound, naming the nearest layer, and OutOfRange.
-  // Templates, because GCC would take {.index = 0} for a text.
+  // Templates, because GCC would take {.index = 0} for a string.
   template <std::convertible_to<std::string> Name>
   LayerPtr get_layer(const Name& name) const {
     return layer_named(name);
@@ -220,8 +220,8 @@ class Model {
   History fit(const Structure& x, const Structure& y) const {
     return fit(x, y, FitOptions());
   }
-  // Numbers or texts in braces are a tensor: fit(x, {{1.0}, {0.0}}, {.epochs = 2}), fit({{0.5}, {2.0}}, {{1.0}, {0.0}},
-  // {.epochs = 2}).
+  // Numbers or strings in braces are a tensor: fit(x, {{1.0}, {0.0}}, {.epochs = 2}),
+  // fit({{0.5}, {2.0}}, {{1.0}, {0.0}}, {.epochs = 2}).
   History fit(const Structure& x, std::initializer_list<Values> y, FitOptions options) const {
     return fit(x, in_braces(y), std::move(options));
   }
@@ -477,7 +477,7 @@ class SequentialItem {
   SequentialItem(LayerHandle layer) : layer_(std::move(layer)) {}
   template <std::derived_from<Layer> L>
   SequentialItem(std::shared_ptr<L> layer) : layer_(std::move(layer)) {}
-  // Explains that layers are not moved: see Handle.
+  // Explains that layers cannot be moved: see Handle.
   template <typename L>
   requires std::derived_from<std::remove_cvref_t<L>, Layer> SequentialItem(L&& layer)
       : SequentialItem(LayerHandle(std::forward<L>(layer))) {}

@@ -73,7 +73,7 @@ class ArgumentItem {
   Json value_;
 };
 
-// How it is computed: a number, a text, a dtype, a shape, a list, or nullptr for Python's None.
+// How it is computed: a number, a string, a dtype, a shape, a list, or nullptr for Python's None.
 class OpArgument {
  public:
   OpArgument(std::nullptr_t) {}

@@ -5,8 +5,8 @@
 //   auto y = kops::sum(kops::square(x), {.axis = 1, .keepdims = true});
 //
 // Names, order of arguments, defaults, dtypes and shapes are those of Keras 3.15. Arguments that are not tensors take
-// numbers, texts, dtypes, shapes and lists, nullptr for None. Functions throw InvalidArgument for arguments that do not
-// fit.
+// numbers, strings, dtypes, shapes and lists, nullptr for None. Functions throw InvalidArgument for arguments that do
+// not fit.
 #pragma once
 
 #include "lockstep/base/field_names_only.h"
@@ -64,7 +64,7 @@ requires(std::convertible_to<const Min&, Operand>&& std::convertible_to<const Ma
     clip(const Operand& x, const Min& x_min, const Max& x_max) {
   return maximum(minimum(x, x_max), x_min);
 }
-// The places where the condition is true: an int32 vector for each of its axes.
+// The indices where the condition is true: an int32 vector for each of its axes.
 inline Structure where(const Operand& condition) { return internal::run_several("Nonzero", {condition}, {}); }
 // Numbers from `start`, or 0, to before `stop`: int32 of whole numbers, else float32.
 Tensor arange(Number stop);
@@ -142,7 +142,7 @@ Tensor logspace(const Operand& start, const Operand& stop, I num, LogspaceOption
 }
 inline Tensor empty(const ShapeArg& shape, DTypeLike dtype = DType::kFloat32) { return zeros(shape, dtype); }
 inline Tensor empty(const ShapeArg& shape, const DTypeOptions& o) { return zeros(shape, o); }
-// Of each place the choice of the first condition that is true there.
+// Of each element the choice of the first condition that is true there.
 inline Tensor select(const std::vector<Operand>& condlist, const std::vector<Operand>& choicelist,
                      const Operand& default_value = 0) {
   return internal::select(condlist, choicelist, default_value);

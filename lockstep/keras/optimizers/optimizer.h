@@ -150,7 +150,7 @@ class Optimizer {
   virtual void finalize_variable_values(const Variables& variables = {});
 
   // Weight decay is not applied to these variables, nor to those whose name or path contains a match of one of the
-  // regular expressions (RE2). Throws InvalidArgument for a text that is not one.
+  // regular expressions (RE2). Throws InvalidArgument for a string that is not one.
   virtual void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {});
 
   // The rules of Keras 2.11 and later: the rows of an embedding's gradient are added, after clipping, before the rule

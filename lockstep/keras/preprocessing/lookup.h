@@ -1,4 +1,4 @@
-// keras.layers: strings and integers as numbers of a vocabulary, and texts as sequences of them.
+// keras.layers: strings and integers as numbers of a vocabulary, and strings as sequences of them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace lockstep::layers {
 
-// The vocabulary comes from the constructor, from set_vocabulary() or from adapt(). A token's number is its place in
+// The vocabulary comes from the constructor, from set_vocabulary() or from adapt(). A token's number is its index in
 // it: the mask token (output mode "int" only), num_oov_indices places for tokens outside of the vocabulary, then the
 // tokens, from the most frequent one that adapt() saw to the rarest.
 //
@@ -67,7 +67,7 @@ struct IntegerLookupOptions {
 };
 LayerHandle IntegerLookup(IntegerLookupOptions options = {});
 
-// How texts are changed, or split into tokens: the name of a rule, nothing, or a function, which files cannot contain.
+// How strings are changed, or split into tokens: the name of a rule, nothing, or a function, which is not saved.
 template <typename Result>
 class TextRule : public std::optional<std::string> {
  public:

@@ -28,7 +28,7 @@ struct TrainingState {
 // Where files of tensors keep it: the values of each worker as a string tensor of this name, the tensors below it.
 inline constexpr std::string_view kTrainingStateKey = "/.LOCKSTEP_STATE/training";
 
-using NamedTensors = std::vector<std::pair<std::string, formats::TensorData>>;
+using formats::NamedTensors;
 // `values` is the JSON of each worker's, in their order.
 NamedTensors store_training_state(std::vector<std::string> values, const TrainingState& state);
 // The state of a worker of `workers`; empty when the file has none. Where it was written by another number of workers,
