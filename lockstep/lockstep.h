@@ -16,6 +16,7 @@
 #include "lockstep/names.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/positions.h"
+#include "lockstep/random/numpy_random.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/tensorflow_random.h"
 #include "lockstep/results.h"

@@ -9,3 +9,4 @@
 #include "lockstep/data/fashion_mnist.h"
 #include "lockstep/data/files.h"
 #include "lockstep/data/keras_datasets.h"
+#include "lockstep/data/numpy_files.h"

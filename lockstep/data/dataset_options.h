@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
@@ -89,18 +92,27 @@ struct PaddingValue {
   double number = 0;
   std::string text = {};
 };
-// One for all components, or one for each leaf of the element: {0.0, 1e-8, -1}.
+// One for all components, or one for each leaf of the element: {0.0, 1e-8, -1}, {{"image", 0.0}, {"label", -1}}.
 struct PaddingValues : std::vector<PaddingValue> {
   template <std::convertible_to<PaddingValue> V>
   PaddingValues(const V& value) : vector{PaddingValue(value)} {}
   PaddingValues(std::initializer_list<PaddingValue> values) : vector(values) {}
+  PaddingValues(std::initializer_list<std::pair<const char*, PaddingValue>> dict) {
+    for (const auto& [name, value] : std::map<std::string, PaddingValue>(dict.begin(), dict.end()))
+      push_back(value);  // leaves are in the order of their names
+  }
 };
-// Shapes in the element's structure: {None}, {{None}, {}}.
+// Shapes in the element's structure: {None}, {{None}, {}}, {{"image", {None, 3}}, {"label", {}}}.
 struct PaddedShapes : std::optional<Nested<Shape>> {
   PaddedShapes(std::nullopt_t = std::nullopt) {}
   template <std::convertible_to<Nested<Shape>> S>
   PaddedShapes(const S& shapes) : optional(Nested<Shape>(shapes)) {}
   PaddedShapes(std::initializer_list<Nested<Shape>> parts) : optional(Nested<Shape>(parts)) {}
+  PaddedShapes(std::initializer_list<std::pair<const char*, Shape>> dict) {
+    Nested<Shape>::Dict entries;
+    for (const auto& [name, shape] : dict) entries.emplace_back(name, shape);
+    emplace(Nested<Shape>::dict(std::move(entries)));
+  }
   // A template, so that {{None}, {None}} are two shapes.
   template <typename D = Dim>
   PaddedShapes(std::initializer_list<std::type_identity_t<D>> dims) : optional(Nested<Shape>(Shape(dims))) {}

@@ -124,14 +124,14 @@ Tensor parallel_stack(const Tensors& values) { return stack(values, 0); }
 Tensor unravel_index(const Tensor& indices, const Tensor& dims) {
   return call1("UnravelIndex", {indices, cast(dims, indices.dtype())});
 }
-Tensor boolean_mask(const Tensor& tensor, const MaskKeywords& o) {
-  const int axis = o.axis < 0 ? o.axis + tensor.rank() : o.axis, rank = o.mask.rank();
-  if (axis == 0) return boolean_mask(tensor, o.mask);
+Tensor boolean_mask(const Tensor& tensor, const Tensor& mask, MaskKeywords o) {
+  const int axis = o.axis < 0 ? o.axis + tensor.rank() : o.axis, rank = mask.rank();
+  if (axis == 0) return boolean_mask(tensor, mask);
   if (rank == 0 || axis < 0 || axis + rank > tensor.rank()) {
     throw_invalid_argument(
         fmt::format("boolean_mask: the mask of shape {} at axis {} does not fit the tensor of "
                     "shape {}",
-                    o.mask.shape().to_string(), o.axis, tensor.shape().to_string()));
+                    mask.shape().to_string(), o.axis, tensor.shape().to_string()));
   }
   std::vector<std::int64_t> dims;
   std::int64_t masked = 1;
@@ -140,16 +140,16 @@ Tensor boolean_mask(const Tensor& tensor, const MaskKeywords& o) {
       dims.push_back(tensor.dim(i));
       continue;
     }
-    if (tensor.dim(i) != o.mask.dim(i - axis)) {
+    if (tensor.dim(i) != mask.dim(i - axis)) {
       throw_invalid_argument(
           fmt::format("boolean_mask: the mask of shape {} at axis {} does not fit the tensor of "
                       "shape {}",
-                      o.mask.shape().to_string(), o.axis, tensor.shape().to_string()));
+                      mask.shape().to_string(), o.axis, tensor.shape().to_string()));
     }
     masked *= tensor.dim(i);
     if (i == axis + rank - 1) dims.push_back(masked);
   }
-  return gather(reshape(tensor, Shape(dims)), squeeze(where(reshape(o.mask, {-1})), {1}), axis);
+  return gather(reshape(tensor, Shape(dims)), squeeze(where(reshape(mask, {-1})), {1}), axis);
 }
 Tensor linspace(const Tensor& start, const Tensor& stop, std::int64_t num, const LinspaceAxisKeywords& o) {
   if (num < 1) throw_invalid_argument(fmt::format("linspace: invalid num: found {}, expected 1 or more", num));

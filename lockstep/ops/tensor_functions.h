@@ -225,13 +225,14 @@ struct MaskKeywords {
   Tensor mask = {};  // where it is not given by position
   int axis = 0;
 };
-Tensor boolean_mask(const Tensor& tensor, const MaskKeywords& o);
-inline Tensor boolean_mask(const Tensor& tensor, const Tensor& mask, MaskKeywords o) {
-  o.mask = mask;
-  return boolean_mask(tensor, o);
+Tensor boolean_mask(const Tensor& tensor, const Tensor& mask, MaskKeywords o);
+// A template, because GCC would also take {.mask = m} for a tensor.
+template <int = 0>
+Tensor boolean_mask(const Tensor& tensor, const MaskKeywords& o) {
+  return boolean_mask(tensor, o.mask, o);
 }
 inline Tensor boolean_mask(const Tensor& tensor, const Tensor& mask, int axis) {
-  return boolean_mask(tensor, MaskKeywords{{}, mask, axis});
+  return boolean_mask(tensor, mask, MaskKeywords{.axis = axis});
 }
 // Of tensors of any shape, along a new axis.
 struct LinspaceAxisKeywords {

@@ -1,7 +1,12 @@
+// NumPy rounds products before it adds them.
+#pragma GCC optimize("fp-contract=off")
+
 #include "lockstep/random/mersenne_internal.h"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <utility>
 
 #include "lockstep/base/error.h"
 
@@ -96,17 +101,35 @@ double PythonRandom::random() {
   return (high * 67108864.0 + low) / 9007199254740992.0;
 }
 
-std::uint32_t NumpyRandom::bounded(std::uint32_t max) {
+std::uint64_t NumpyRandom::bounded(std::uint64_t max) {
   if (max == 0) return 0;
-  const std::uint32_t mask = std::uint32_t{0xFFFFFFFFu} >> std::countl_zero(max);
+  const std::uint64_t mask = ~std::uint64_t{0} >> std::countl_zero(max);
   for (;;) {
-    const std::uint32_t draw = words_.next() & mask;
+    std::uint64_t draw = words_.next();
+    if (max > 0xFFFFFFFFu) draw = draw << 32 | words_.next();
+    draw &= mask;
     if (draw <= max) return draw;
   }
 }
 
+double NumpyRandom::uniform() {
+  const std::uint32_t high = words_.next() >> 5, low = words_.next() >> 6;
+  return (high * 67108864.0 + low) / 9007199254740992.0;
+}
+
+double NumpyRandom::normal() {
+  if (second_normal_) return *std::exchange(second_normal_, std::nullopt);
+  for (;;) {
+    const double x = 2 * uniform() - 1, y = 2 * uniform() - 1, square = x * x + y * y;
+    if (square >= 1 || square == 0) continue;
+    const double factor = std::sqrt(-2 * std::log(square) / square);
+    second_normal_ = factor * x;
+    return factor * y;
+  }
+}
+
 void NumpyRandom::shuffle(std::span<std::int64_t> items) {
-  for (std::size_t i = items.size(); i-- > 1;) std::swap(items[i], items[bounded(static_cast<std::uint32_t>(i))]);
+  for (std::size_t i = items.size(); i-- > 1;) std::swap(items[i], items[bounded(i)]);
 }
 
 }  // namespace lockstep::random

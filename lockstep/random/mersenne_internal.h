@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,12 +45,19 @@ class PythonRandom {
 class NumpyRandom {
  public:
   explicit NumpyRandom(std::uint32_t seed) { words_.init(seed); }
-  std::uint32_t bounded(std::uint32_t max);  // uniform in [0, max] by masked rejection
+  std::uint64_t bounded(std::uint64_t max);  // uniform in [0, max] by masked rejection
+  std::uint64_t interval(std::uint64_t max) { return bounded(max); }
+  double uniform();  // in [0, 1)
+  // By the polar method, which makes two numbers at a time.
+  double normal();
+  const std::optional<double>& second_normal() const { return second_normal_; }
+  void set_second_normal(std::optional<double> number) { second_normal_ = number; }
   void shuffle(std::span<std::int64_t> items);
   MersenneTwister& words() { return words_; }
 
  private:
   MersenneTwister words_;
+  std::optional<double> second_normal_;
 };
 
 }  // namespace lockstep::random

@@ -11,6 +11,7 @@
 #include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/ops/philox_internal.h"
 #include "lockstep/random/mersenne_internal.h"
+#include "lockstep/random/numpy_numbers_internal.h"
 #include "lockstep/random/python_random.h"
 #include "lockstep/random/seed_generator.h"
 
@@ -80,6 +81,7 @@ Json save_state() {
   const std::lock_guard lock(all.mutex);
   return {{"python", all.python.words().state()},
           {"numpy", all.numpy.words().state()},
+          {"numpy_normal", all.numpy.second_normal() ? Json(*all.numpy.second_normal()) : Json(nullptr)},
           {"global_seed", all.global_seed ? Json(*all.global_seed) : Json(nullptr)},
           {"op_seeds", all.global_seed ? Json(all.op_seeds.words().state()) : Json(nullptr)},
           {"seedless", seedless ? Json::array({seedless->first, seedless->second}) : Json(nullptr)},
@@ -93,6 +95,8 @@ void restore_state(const Json& state) {
     NumpyRandom numpy{0};
     python.words().set_state(state.at("python").get<std::vector<std::uint32_t>>());
     numpy.words().set_state(state.at("numpy").get<std::vector<std::uint32_t>>());
+    if (const auto second = state.find("numpy_normal"); second != state.end() && !second->is_null())
+      numpy.set_second_normal(second->get<double>());
     std::optional<std::int64_t> global_seed;
     if (!state.at("global_seed").is_null()) {
       global_seed = state["global_seed"].get<std::int64_t>();
@@ -179,7 +183,21 @@ std::int64_t numpy_randint(std::int64_t max) {
   Generators& all = generators();
   const std::lock_guard lock(all.mutex);
   all.refresh();
-  return all.numpy.bounded(static_cast<std::uint32_t>(max - 1));
+  return static_cast<std::int64_t>(all.numpy.bounded(static_cast<std::uint64_t>(max - 1)));
+}
+
+void with_numpy_random(const std::function<void(NumpyRandom&)>& use) {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  all.refresh();
+  use(all.numpy);
+}
+
+void seed_numpy_random(std::uint32_t seed) {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  all.seeded = true;
+  all.numpy = NumpyRandom(seed);
 }
 
 std::pair<std::int64_t, std::int64_t> op_seeds(std::optional<std::int64_t> op_seed) {

@@ -17,6 +17,19 @@ using ls::Tensor;
 
 namespace pipelines {
 
+TEST(PaddedBatch, TakesShapesAndValuesByName) {
+  const auto dataset = ls::data::Dataset::range(3).map([](const ls::Tensor& i) -> ls::Nested<ls::Tensor> {
+    return {{"image", ls::ops::fill({i}, 1.0)}, {"n", i}};
+  });
+  const auto batch = *dataset
+                          .padded_batch({.batch_size = 3,
+                                         .padded_shapes = {{"n", {}}, {"image", {4}}},
+                                         .padding_values = {{"n", -1}, {"image", 0.5}}})
+                          .begin();
+  EXPECT_EQ(batch["image"].leaf().to_vector<float>(),
+            (std::vector<float>{0.5, 0.5, 0.5, 0.5, 1, 0.5, 0.5, 0.5, 1, 1, 0.5, 0.5}));
+}
+
 TEST(PipelineLines, EachComponentHasItsPadding) {
   auto dataset = ls::data::Dataset::from_tensor_slices({ls::constant({1, 2}), ls::constant({"a", "b"})});
   dataset = dataset.map([](const Tensor& n, const Tensor& word) {

@@ -1,0 +1,154 @@
+// numpy.random: the numbers that NumPy draws, bit for bit, float64 and int64 unless stated.
+//
+//   np::random::seed(0);
+//   Tensor x = np::random::rand(1000, 32).astype("float32");
+//   Tensor y = np::random::randint(10, {.size = {1000, 1}});
+//   auto rng = np::random::default_rng(42);
+//   Tensor z = rng.normal({.scale = 0.5, .size = {8, 2}});
+//
+// The functions draw from one generator of the process, which keras::utils::set_random_seed seeds too. All throw
+// InvalidArgument for numbers that NumPy rejects. The size of a single number is {}.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lockstep/base/dtype_like.h"
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/tensor/shape_arg.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::random {
+class NumpyRandom;
+class Pcg64;
+}  // namespace lockstep::random
+
+namespace lockstep::np::random {
+
+struct UniformKeywords {
+  FieldNamesOnly names_only = {};
+  double low = 0.0;
+  double high = 1.0;
+  ShapeArg size = {};
+};
+struct NormalKeywords {
+  FieldNamesOnly names_only = {};
+  double loc = 0.0;
+  double scale = 1.0;
+  ShapeArg size = {};
+};
+struct IntegersKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg size = {};
+  DTypeLike dtype = DType::kInt64;  // or int32
+};
+struct ChoiceKeywords {
+  FieldNamesOnly names_only = {};
+  ShapeArg size = {};
+  bool replace = true;
+  std::vector<double> p = {};  // the probability of each; none: the same of all
+};
+
+// numpy.random.RandomState: the generator of NumPy's functions, MT19937. Copies share the state.
+class RandomState {
+ public:
+  // 0 <= seed < 2^32.
+  explicit RandomState(std::int64_t seed);
+
+  Tensor random_sample(const ShapeArg& size = {});  // in [0, 1)
+  Tensor random(const ShapeArg& size = {}) { return random_sample(size); }
+  template <std::integral... I>
+  Tensor rand(I... extents) {
+    return random_sample(Shape{static_cast<std::int64_t>(extents)...});
+  }
+  template <std::integral... I>
+  Tensor randn(I... extents) {
+    return normal(0.0, 1.0, Shape{static_cast<std::int64_t>(extents)...});
+  }
+  Tensor standard_normal(const ShapeArg& size = {}) { return normal(0.0, 1.0, size); }
+  Tensor uniform(double low, double high, const ShapeArg& size = {});
+  Tensor uniform(const UniformKeywords& o = {}) { return uniform(o.low, o.high, o.size); }
+  Tensor normal(double loc, double scale, const ShapeArg& size = {});
+  Tensor normal(const NormalKeywords& o = {}) { return normal(o.loc, o.scale, o.size); }
+  // In [low, high), or in [0, low) with one limit.
+  Tensor randint(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o = {});
+  Tensor randint(std::int64_t low, std::int64_t high, const ShapeArg& size) { return randint(low, high, {{}, size}); }
+  Tensor randint(std::int64_t low, const IntegersKeywords& o = {}) { return randint(low, std::nullopt, o); }
+  // The numbers 0 to count - 1, or the rows of a tensor, in another order.
+  Tensor permutation(std::int64_t count);
+  Tensor permutation(const Tensor& rows);
+  void shuffle(Tensor& rows);
+  // Numbers from 0 to count - 1, or elements of a vector.
+  Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
+  Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
+
+ private:
+  std::shared_ptr<lockstep::random::NumpyRandom> numbers_;
+};
+
+// numpy.random.Generator of PCG64. Copies share the state.
+class Generator {
+ public:
+  struct Floats {
+    FieldNamesOnly names_only = {};
+    ShapeArg size = {};
+    DTypeLike dtype = DType::kFloat64;  // or float32
+  };
+  explicit Generator(std::int64_t seed);
+
+  Tensor random(const ShapeArg& size, const DTypeLike& dtype = DType::kFloat64);
+  Tensor random(const Floats& o) { return random(o.size, o.dtype); }
+  Tensor random() { return random(ShapeArg()); }
+  Tensor standard_normal(const ShapeArg& size = {}) { return normal(0.0, 1.0, size); }
+  Tensor uniform(double low, double high, const ShapeArg& size = {});
+  Tensor uniform(const UniformKeywords& o = {}) { return uniform(o.low, o.high, o.size); }
+  Tensor normal(double loc, double scale, const ShapeArg& size = {});
+  Tensor normal(const NormalKeywords& o = {}) { return normal(o.loc, o.scale, o.size); }
+  // In [low, high), or in [0, low) with one limit.
+  Tensor integers(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o = {});
+  Tensor integers(std::int64_t low, std::int64_t high, const ShapeArg& size) { return integers(low, high, {{}, size}); }
+  Tensor integers(std::int64_t low, const IntegersKeywords& o = {}) { return integers(low, std::nullopt, o); }
+  Tensor permutation(std::int64_t count);
+  Tensor permutation(const Tensor& rows);
+  void shuffle(Tensor& rows);
+  // Throws Unimplemented for replace = false.
+  Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
+  Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
+
+ private:
+  std::shared_ptr<lockstep::random::Pcg64> numbers_;
+};
+inline Generator default_rng(std::int64_t seed) { return Generator(seed); }
+
+// The functions of the process's generator, which is seeded at random.
+void seed(std::int64_t seed);
+Tensor random_sample(const ShapeArg& size = {});
+inline Tensor random(const ShapeArg& size = {}) { return random_sample(size); }
+Tensor uniform(double low, double high, const ShapeArg& size = {});
+inline Tensor uniform(const UniformKeywords& o = {}) { return uniform(o.low, o.high, o.size); }
+Tensor normal(double loc, double scale, const ShapeArg& size = {});
+inline Tensor normal(const NormalKeywords& o = {}) { return normal(o.loc, o.scale, o.size); }
+inline Tensor standard_normal(const ShapeArg& size = {}) { return normal(0.0, 1.0, size); }
+template <std::integral... I>
+Tensor rand(I... extents) {
+  return random_sample(Shape{static_cast<std::int64_t>(extents)...});
+}
+template <std::integral... I>
+Tensor randn(I... extents) {
+  return normal(0.0, 1.0, Shape{static_cast<std::int64_t>(extents)...});
+}
+Tensor randint(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o = {});
+inline Tensor randint(std::int64_t low, std::int64_t high, const ShapeArg& size) {
+  return randint(low, high, {{}, size});
+}
+inline Tensor randint(std::int64_t low, const IntegersKeywords& o = {}) { return randint(low, std::nullopt, o); }
+Tensor permutation(std::int64_t count);
+Tensor permutation(const Tensor& rows);
+void shuffle(Tensor& rows);
+Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
+Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
+
+}  // namespace lockstep::np::random
