@@ -1,6 +1,7 @@
 #include "lockstep/collectives/messages_internal.h"
 
 #include <charconv>
+#include <random>
 
 #include <fmt/format.h>
 
@@ -42,7 +43,9 @@ Json cluster_of(const std::vector<std::string>& members) {
 }  // namespace
 
 std::string Registration::text() const {
-  return dump_json(Json{{"version", version}, {"members", cluster_of(members)}});
+  std::random_device random;  // draw_entropy() may give all processes the same numbers
+  const std::string process = fmt::format("{:08x}{:08x}", random(), random());
+  return dump_json(Json{{"version", version}, {"members", cluster_of(members)}, {"process", process}});
 }
 
 std::string Registration::difference(const std::string& other, int rank) const {

@@ -14,6 +14,8 @@ struct Registration {
   std::string version;               // of lockstep
   std::vector<std::string> members;  // names by rank
 
+  // Differs from call to call, so that two processes that register one rank at the same time do not take each other's
+  // registration for their own.
   std::string text() const;
   // Why the worker `rank`, which registered with `other`, cannot take part in the job of rank 0, whose registration
   // this is. Empty if the two are equal.

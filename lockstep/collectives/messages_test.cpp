@@ -15,6 +15,7 @@ using ::testing::HasSubstr;
 TEST(Messages, Registrations) {
   const Registration own{"1.0", {"worker 0", "worker 1"}};
   EXPECT_EQ(own.difference(own.text(), 1), "");
+  EXPECT_NE(own.text(), own.text());
   EXPECT_THAT(own.difference(Registration{"2.0", own.members}.text(), 1), HasSubstr("\"2.0\", worker 0 runs \"1.0\""));
   EXPECT_THAT(own.difference(Registration{"1.0", {"worker 0"}}.text(), 1), HasSubstr("same cluster"));
   // 100,000 levels: printing them needs more stack than there is.

@@ -125,22 +125,23 @@ void SharedMemory::abandon(std::uint64_t sum) noexcept {
 }
 
 void SharedMemory::reduce(std::uint64_t sum, const AbortCheck& check_abort) {
-  const std::lock_guard lock(mutex_);
-  advance_to(reduced_, sum, check_abort);
+  std::unique_lock lock(mutex_);
+  advance_to(reduced_, sum, check_abort, lock);
 }
 
 void SharedMemory::finish(std::uint64_t sum, const AbortCheck& check_abort) {
-  const std::lock_guard lock(mutex_);
-  advance_to(consumed_, sum, check_abort);
+  std::unique_lock lock(mutex_);
+  advance_to(consumed_, sum, check_abort, lock);
   for (; first_sum_ <= sum; ++first_sum_) sums_.pop_front();
 }
 
 // Works until `blocks`, one of this rank's counters, has reached the end of the sum.
-void SharedMemory::advance_to(const std::uint64_t& blocks, std::uint64_t sum, const AbortCheck& check_abort) {
+void SharedMemory::advance_to(const std::uint64_t& blocks, std::uint64_t sum, const AbortCheck& check_abort,
+                              std::unique_lock<std::mutex>& lock) {
   if (sum < first_sum_) return;
   const std::uint64_t end = sums_[static_cast<std::size_t>(sum - first_sum_)].end_block;
   while (blocks < end) {
-    if (!advance(end)) wait(end, check_abort);
+    if (!advance(end)) wait(blocks, end, check_abort, lock);
   }
 }
 
@@ -307,9 +308,17 @@ void SharedMemory::ring() const {
   }
 }
 
-void SharedMemory::wait(std::uint64_t end, const AbortCheck& check_abort) {
+// Returns when there is work before `end`, or another thread has done it. After the spins other threads may have the
+// lock meanwhile.
+void SharedMemory::wait(const std::uint64_t& blocks, std::uint64_t end, const AbortCheck& check_abort,
+                        std::unique_lock<std::mutex>& lock) {
   Header& header = this->header();
-  const auto ready = [this, end] { return can_publish() || can_reduce_shard(end) || can_consume(end); };
+  const auto ready = [&] { return blocks >= end || can_publish() || can_reduce_shard(end) || can_consume(end); };
+  const auto unlocked = [&](const auto& pass_time) {
+    lock.unlock();
+    pass_time();
+    lock.lock();
+  };
   for (int spin = 0; spin < kSpins; ++spin) {
     if (ready()) return;
     pause();
@@ -317,17 +326,19 @@ void SharedMemory::wait(std::uint64_t end, const AbortCheck& check_abort) {
   // On a busy machine a single call may take milliseconds.
   for (const auto end = std::chrono::steady_clock::now() + kYielding; std::chrono::steady_clock::now() < end;) {
     if (ready()) return;
-    sched_yield();
+    unlocked(sched_yield);
   }
   while (true) {
     header.sleepers.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t bell = header.bell.load(std::memory_order_seq_cst);
     const bool done = ready();
     const timespec nap{0, kNap};
-    if (!done) syscall(SYS_futex, &header.bell, FUTEX_WAIT, bell, &nap, nullptr, 0);
+    if (!done) unlocked([&] { syscall(SYS_futex, &header.bell, FUTEX_WAIT, bell, &nap, nullptr, 0); });
     header.sleepers.fetch_sub(1, std::memory_order_seq_cst);
     if (done || ready()) return;
+    lock.unlock();
     check_abort();
+    lock.lock();
   }
 }
 

@@ -22,7 +22,7 @@ namespace lockstep::collectives {
 // own slot
 // ("reduced") and collects the shards of the others; no rank copies the elements of its own shard. A slot is reused
 // when all ranks have read it ("consumed"). Only reduce() and finish() wait; they may be called from another thread
-// than start().
+// than start(), which does not wait for them.
 class SharedMemory {
  public:
   // Called every few milliseconds while a rank waits; throws to abort the wait.
@@ -98,7 +98,8 @@ class SharedMemory {
   bool can_reduce_shard(std::uint64_t end) const;
   bool can_consume(std::uint64_t end) const;
   bool advance(std::uint64_t end);
-  void advance_to(const std::uint64_t& blocks, std::uint64_t sum, const AbortCheck& check_abort);
+  void advance_to(const std::uint64_t& blocks, std::uint64_t sum, const AbortCheck& check_abort,
+                  std::unique_lock<std::mutex>& lock);
   void publish();
   void reduce_shard();
   void consume();
@@ -108,7 +109,8 @@ class SharedMemory {
   template <typename Fn>
   void each_part(const Sum& sum, std::uint64_t block, Fn fn) const;
   void ring() const;
-  void wait(std::uint64_t end, const AbortCheck& check_abort);
+  void wait(const std::uint64_t& blocks, std::uint64_t end, const AbortCheck& check_abort,
+            std::unique_lock<std::mutex>& lock);
 
   std::unique_ptr<SharedMapping> mapping_;
   int rank_;

@@ -249,6 +249,37 @@ TEST(SharedMemory, AddsInTheOrderOfRanksInPlace) {
   });
 }
 
+// As a backward pass does while another thread reads a variable that waits for its sum.
+TEST(SharedMemory, SumsStartWhileAnotherThreadWaits) {
+  std::atomic<bool> waits{false}, started{false};
+  with_memory(2, [&](int rank, SharedMemory& memory) {
+    float first = 1, second = 2;
+    if (rank == 1) {
+      while (!started) std::this_thread::yield();
+      memory.start({{&first, &first, 4}}, DType::kFloat32);
+      memory.finish(memory.start({{&second, &second, 4}}, DType::kFloat32), [] {});
+    } else {
+      const auto sum = memory.start({{&first, &first, 4}}, DType::kFloat32);
+      std::thread reader([&] {
+        const auto begin = std::chrono::steady_clock::now();
+        const auto check = [&] {
+          waits = true;
+          if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(20)) throw std::runtime_error("blocked");
+        };
+        EXPECT_NO_THROW(memory.finish(sum, check));
+        waits = true;
+      });
+      while (!waits) std::this_thread::yield();
+      const auto next = memory.start({{&second, &second, 4}}, DType::kFloat32);
+      started = true;
+      reader.join();
+      memory.finish(next, [] {});
+    }
+    EXPECT_EQ(first, 2);
+    EXPECT_EQ(second, 4);
+  });
+}
+
 // Each element is made by one rank, from the sum and what that rank holds, and comes to all; sums of both kinds in
 // turns.
 TEST(SharedMemory, UpdatesShardsBetweenReduceScatterAndAllGather) {

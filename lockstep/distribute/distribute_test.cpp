@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/gradient_tape.h"
@@ -71,6 +72,32 @@ TEST(Variable, OnReadSumOfIntegersKeepsItsTotal) {
   EXPECT_EQ(variable->numpy().item<std::int32_t>(), 7);  // TensorFlow: 6
   EXPECT_EQ(variable->copy(0).item<std::int32_t>(), 4);
   EXPECT_EQ(variable->copy(1).item<std::int32_t>(), 3);
+}
+
+// The first write makes copies of the one value that there was.
+TEST(Variable, AReplicaReadsWhileAnotherWritesForTheFirstTime) {
+  MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
+  auto scope = strategy.scope();
+  constexpr std::size_t kTimes = 3000;
+  std::vector<VariablePtr> variables;
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    variables.push_back(
+        Variable::create(Tensor::scalar(1.0F), {.synchronization = Sync::kOnRead, .aggregation = Agg::kSum}));
+  }
+  std::vector<std::atomic<int>> arrived(kTimes);
+  const auto sums = strategy.run([&] {
+    const int replica = current_local_replica();
+    float sum = 0;
+    for (std::size_t i = 0; i < kTimes; ++i) {
+      ++arrived[i];
+      while (arrived[i] < 2) std::this_thread::yield();
+      if (replica == 0) variables[i]->assign(Tensor::scalar(5.0F));
+      sum += variables[i]->read().item<float>();
+    }
+    return sum;
+  });
+  EXPECT_EQ(sums.values()[0], 5.0F * kTimes);
+  EXPECT_EQ(sums.values()[1], 1.0F * kTimes);
 }
 
 TEST(Variable, RefusesMeanOfIntegersAndNoneSynchronization) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "lockstep/base/error.h"
@@ -185,6 +186,63 @@ TEST_F(FormatsTest, BytesOfBundlesAreUsedOnce) {
     append_varint(handles, number);
   handles.resize(40);
   expect_error(overlapping + handles + index.substr(index.size() - 8), "blocks overlap");
+}
+
+// Each pair of slices is compared, so a small index could request any amount of work. Slices without elements do not
+// count.
+TEST_F(FormatsTest, ManySlicesOfBundles) {
+  const auto sliced = [&](int empty, int single) {
+    const Shape shape{empty + single};
+    BundleWriter writer(at("c"));
+    for (int i = 0; i < empty; ++i) writer.add_slice("a", shape, {i}, floats({0}, {}));
+    if (empty > 0) writer.add_slice("a", shape, {0}, floats({empty}, std::vector<float>(empty, 1)));
+    for (int i = 0; i < single; ++i) writer.add_slice("a", shape, {empty + i}, floats({1}, {2}));
+    writer.finish();
+    return BundleReader(at("c")).read("a").bytes.size();
+  };
+  EXPECT_EQ(sliced(60000, 3), 60003 * sizeof(float));
+  try {
+    sliced(0, 20001);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("has 20001 slices, at most 20000"), std::string::npos) << error.what();
+  }
+}
+
+// Positions whose ends do not fit 64 bits.
+TEST_F(FormatsTest, PlacesOfSlicesOfBundles) {
+  const auto number = [](int field, std::int64_t value) {
+    std::string out(1, static_cast<char>(field << 3));
+    append_varint(out, static_cast<std::uint64_t>(value));
+    return out;
+  };
+  const auto message = [](int field, const std::string& content) {
+    std::string out(1, static_cast<char>(field << 3 | 2));
+    append_varint(out, content.size());
+    return out + content;
+  };
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(), kMost = -(kLeast + 1);
+  for (const auto& [start, length] : {std::pair{kLeast, kMost},
+                                      {kLeast, kLeast},
+                                      {kMost, kMost},
+                                      {kLeast, -1},
+                                      {kMost, -1},
+                                      {std::int64_t{1}, kMost},
+                                      {std::int64_t{-1}, std::int64_t{3}}}) {
+    const std::string extent = number(1, start) + (length == -1 ? std::string() : number(2, length));
+    // DT_FLOAT, the shape (2), and one slice.
+    const std::string entry = number(1, 1) + message(2, message(2, number(1, 2))) + message(7, message(1, extent));
+    TableBuilder table;
+    table.add("", number(1, 1) + message(3, number(1, 1)));
+    table.add("a", entry);
+    io::write_atomically(bundle_index_path(at("c")), table.finish());
+    try {
+      BundleReader(at("c")).read("a");
+      ADD_FAILURE() << start << " " << length;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("a slice passes its shape (2,)"), std::string::npos) << error.what();
+    }
+  }
 }
 
 // An older bundle of the same prefix stays whole until the new one is.

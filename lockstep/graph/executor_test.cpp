@@ -1,5 +1,7 @@
 #include "lockstep/graph/executor_internal.h"
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
@@ -37,6 +39,42 @@ TEST(Executor, NamesWhatIsNotImplemented) {
     EXPECT_EQ(error.code(), Code::kUnimplemented);
     EXPECT_NE(error.message().find("NoSuchOperation"), std::string::npos);
   }
+}
+
+// As in TensorFlow, whose kernels have a generator each. Its numbers for the seeds (1, 2).
+TEST(Executor, NodesOfOneSeedDrawEqualNumbers) {
+  Builder g;
+  g.resources->separate_random_states();
+  g.constant("shape", Tensor::from_vector(std::vector<std::int32_t>{2}));
+  for (const char* name : {"a", "b"}) {
+    g(name, "RandomUniform", {"shape"},
+      {{"T", DType::kInt32}, {"dtype", DType::kFloat32}, {"seed", std::int64_t{1}}, {"seed2", std::int64_t{2}}});
+  }
+  for (const auto& expected : {std::vector<float>{.40639675f, .8575996f}, {.6038654f, .52610815f}}) {
+    for (const Tensor& drawn : g.run({}, {"a", "b"})) EXPECT_EQ(drawn.to_vector<float>(), expected);
+  }
+}
+
+// A variable that the graph itself makes is read while another thread assigns values to it.
+TEST(Executor, ThreadsShareAVariable) {
+  Builder g;
+  g("x", "Placeholder", {}, {{"dtype", DType::kFloat32}});
+  g("v", "VariableV2", {}, {{"dtype", DType::kFloat32}, {"shape", Shape{4}}});
+  g("set", "Assign", {"v", "x"}, kFloat);
+  g("read", "Identity", {"v"}, kFloat);
+  g.run({{"x", Tensor::zeros(Shape{4})}}, {"set"});
+  const auto prepared = [&](const std::vector<Output>& feeds, const char* fetch) {
+    return Executable::prepare(g.graph, g.library, g.resources, feeds, {g.graph.parse_output(fetch)});
+  };
+  const auto set = prepared({g.graph.parse_output("x")}, "set"), read = prepared({}, "read");
+  std::thread writer([&] {
+    for (int i = 0; i < 5000; ++i) set->run({Tensor::full(Shape{4}, i)});
+  });
+  for (int i = 0; i < 5000; ++i) {
+    const auto now = read->run({})[0].to_vector<float>();
+    ASSERT_EQ(now, std::vector<float>(4, now[0]));
+  }
+  writer.join();
 }
 
 TEST(Executor, RefusesCycles) {

@@ -160,8 +160,6 @@ void PowerLossFileSystem::make_directory(const std::string& path) {
 void PowerLossFileSystem::sync_path(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const NodePtr node = at(path);
-  node->synced = node->bytes;
-  node->writes.clear();
   // A change that concerns two folders is synced by either.
   std::erase_if(changes_, [&](const Change& change) {
     const bool concerned =

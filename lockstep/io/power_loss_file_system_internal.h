@@ -15,10 +15,11 @@
 
 namespace lockstep::io {
 
-// Files in memory, of which only synced content is certain to survive: a file's bytes by sync() or sync_path() on it,
-// the entries of a folder by sync_path() on the folder. lose_power() keeps any of the rest: each write or change of
-// entries since then is kept, dropped or, for writes, torn, whatever the others are. A rename or an exchange is kept or
-// dropped as a whole. There are no links of files to others' names.
+// Files in memory, of which only synced content is certain to survive: a file's bytes by sync(), the entries of a
+// folder by sync_path(). sync_path() on a file is not enough: an error of writing back may be lost before a file is
+// opened again. lose_power() keeps any of the rest: each write or change of entries since then is kept, dropped or, for
+// writes, torn, whatever the others are. A rename or an exchange is kept or dropped as a whole. There are no links of
+// files to others' names.
 class PowerLossFileSystem final : public FileSystem {
  public:
   PowerLossFileSystem();

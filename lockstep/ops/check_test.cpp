@@ -9,6 +9,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/shared_memory_limit_internal.h"
+#include "lockstep/ops/table_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -111,6 +112,30 @@ TEST(Contract, LengthsAgree) {
             (std::vector<std::string>{"bc", "ef"}));
   message_of("SplitV", {ints32({1, 2}), ints32({2}), Tensor::scalar(std::int32_t{0})},
              {{"num_split", std::int64_t{7}}});
+}
+
+// When a graph is traced, the shapes are those of inputs whose values may be known.
+TEST(Contract, ShapeRulesCompareLengthsWithTheRank) {
+  const Tensor x = Tensor::zeros(Shape{2, 3, 4});
+  const auto message = [](const char* op, const Tensors& inputs, const Attrs& attrs) -> std::string {
+    try {
+      infer_outputs(Table::instance().at(op), inputs, attrs);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  const Attrs tile{{"T", DType::kFloat32}, {"Tmultiples", DType::kInt32}};
+  const Attrs slice{{"T", DType::kFloat32}, {"Index", DType::kInt32}};
+  for (const auto& few : {std::vector<std::int32_t>{}, {1}, {1, 1}, {1, 1, 1, 1}}) {
+    const Tensor given = Tensor::from_vector(few), all = ints32({1, 1, 1});
+    EXPECT_NE(message("Tile", {x, given}, tile).find("one entry for each axis"), std::string::npos) << few.size();
+    EXPECT_NE(message("Slice", {x, given, all}, slice), "") << few.size();
+    EXPECT_NE(message("Slice", {x, given, given}, slice).find("need 3 entries"), std::string::npos) << few.size();
+  }
+  EXPECT_EQ(message("Tile", {x, ints32({1, 2, 0})}, tile) +
+                message("Slice", {x, ints32({1, 0, 0}), ints32({1, -1, 2})}, slice),
+            "");
 }
 
 TEST(Contract, GradientsOfConvolutionsHaveTheirRank) {
