@@ -78,21 +78,29 @@ TEST(Variable, OnReadSumOfIntegersKeepsItsTotal) {
 TEST(Variable, AReplicaReadsWhileAnotherWritesForTheFirstTime) {
   MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
   auto scope = strategy.scope();
-  constexpr std::size_t kTimes = 3000;
+  constexpr std::size_t kTimes = 2000;
   std::vector<VariablePtr> variables;
   for (std::size_t i = 0; i < kTimes; ++i) {
     variables.push_back(
         Variable::create(Tensor::scalar(1.0F), {.synchronization = Sync::kOnRead, .aggregation = Agg::kSum}));
   }
-  std::vector<std::atomic<int>> arrived(kTimes);
+  std::vector<std::atomic<bool>> reads(kTimes), written(kTimes);
   const auto sums = strategy.run([&] {
-    const int replica = current_local_replica();
     float sum = 0;
     for (std::size_t i = 0; i < kTimes; ++i) {
-      ++arrived[i];
-      while (arrived[i] < 2) std::this_thread::yield();
-      if (replica == 0) variables[i]->assign(Tensor::scalar(5.0F));
-      sum += variables[i]->read().item<float>();
+      if (current_local_replica() == 0) {
+        while (!reads[i]) std::this_thread::yield();
+        variables[i]->assign(Tensor::scalar(5.0F));
+        sum += variables[i]->read().item<float>();
+        written[i] = true;
+        continue;
+      }
+      float value = 1;
+      while (!written[i]) {
+        value = variables[i]->read().item<float>();
+        reads[i] = true;
+      }
+      sum += value;
     }
     return sum;
   });
