@@ -20,7 +20,7 @@ namespace {
 //          spaces and a newline so that the elements start at a multiple of 64
 constexpr std::string_view kMagic{"\x93NUMPY", 6};
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kMostRank = 64;
+constexpr std::size_t kMostRank = 64;  // NumPy's
 constexpr std::size_t kMostHeader = std::size_t{1} << 20;
 
 struct TypeRow {
@@ -342,6 +342,10 @@ TensorData parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const voi
 std::string npy_header(const TensorData& tensor) {
   const auto count = tensor.shape.num_elements();
   if (!count) throw_invalid_argument(fmt::format("shape {} is not fully known", tensor.shape.to_string()));
+  if (static_cast<std::size_t>(tensor.shape.rank()) > kMostRank) {
+    throw_invalid_argument(
+        fmt::format("a tensor has {} axes, but NumPy's arrays have at most {}", tensor.shape.rank(), kMostRank));
+  }
   const std::string descr =
       tensor.dtype == DType::kString ? fmt::format("|S{}", longest(tensor)) : std::string(descr_of(tensor.dtype));
   const bool fits = tensor.dtype == DType::kString

@@ -291,6 +291,15 @@ TEST_F(FormatsTest, NpyAndNpz) {
   expect_same(reader.read("s"), strings({"ab", ""}));
   EXPECT_EQ(detect(at("b.npz")).kind, Kind::kNpz);
   EXPECT_EQ(detect(at("a.npy")).kind, Kind::kNpy);
+  for (const std::size_t rank : {64U, 65U}) {
+    const TensorData deep = floats(Shape(std::vector<std::int64_t>(rank, 1)), {3});
+    if (rank == 64) {
+      write_npy(at("deep.npy"), deep);
+      expect_same(read_npy(at("deep.npy")), deep);
+    } else {
+      EXPECT_THROW(write_npy(at("deep.npy"), deep), Error);
+    }
+  }
   damage(at("a.npy"), [&] { read_npy(at("a.npy")); });
   damage(at("b.npz"), [&] {
     const NpzReader damaged(at("b.npz"));

@@ -129,6 +129,9 @@ DType dtype_from_proto(int number) {
 
 Shape shape_from_proto(const tensorflow::TensorShapeProto& proto) {
   if (proto.unknown_rank()) return Shape::unknown_rank();
+  constexpr int kMostAxes = 254;  // TensorFlow's
+  if (proto.dim_size() > kMostAxes)
+    throw_invalid_argument(fmt::format("a shape has {} axes, at most {} are possible", proto.dim_size(), kMostAxes));
   Shape shape;
   for (const auto& dim : proto.dim()) shape.push_back(dim.size() < 0 ? kUnknownDim : dim.size());
   return shape;

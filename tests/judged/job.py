@@ -38,6 +38,19 @@ def connections(pid):
     return sum(fields[3] == "01" and f"socket:[{fields[9]}]" in sockets for fields in lines)
 
 
+def listening_ports(pids):
+    """The TCP ports on which the processes wait for connections."""
+    tables = [line.split() for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]]
+    ports = {f"socket:[{fields[9]}]": int(fields[1].rpartition(":")[2], 16) for fields in tables if fields[3] == "0A"}
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    found.add(ports.get(os.readlink(descriptor)))
+    return sorted(found - {None})
+
+
 class Job:
     """The same command on each of several workers; "@" in an argument stands for the worker's number."""
 

@@ -411,6 +411,29 @@ def test_constants_that_repeat_too_much(tmp_path):
     assert "512 MiB" in assert_bounded(["predict", tmp_path / "g.pb", "--outputs", "y", "--output", tmp_path / "y.npz"])
 
 
+def test_constants_of_too_many_axes(tmp_path):
+    """TensorFlow's tensors have at most 254, NumPy's arrays 64."""
+    def write(axes):
+        graph = tf.compat.v1.GraphDef()
+        value = graph.node.add(name="y", op="Const").attr["value"].tensor
+        graph.node[0].attr["dtype"].type = value.dtype = 1
+        value.float_val.append(3)
+        for _ in range(axes):
+            value.tensor_shape.dim.add(size=1)
+        (tmp_path / "g.pb").write_bytes(graph.SerializeToString())
+        return graph
+
+    command = ["predict", tmp_path / "g.pb", "--outputs", "y", "--output", tmp_path / "y.npz"]
+    write(64)
+    tool.ok(*command)
+    assert dict(tool.load_outputs(tmp_path / "y.npz"))["y"].shape == (1,) * 64
+    write(254)
+    assert "at most 64" in tool.refused(*command, code=1)
+    with pytest.raises(ValueError), tf.Graph().as_default():
+        tf.import_graph_def(write(255))
+    assert "at most 254" in tool.refused(*command, code=1)
+
+
 def test_models_that_call_each_other_too_often(tmp_path):
     """Each model calls the one inside twice: 30 levels in 20 KB make 2^30 calls."""
     model = keras.Sequential([keras.Input((4,)), L.Activation("relu")], name="model0")

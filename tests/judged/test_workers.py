@@ -1,10 +1,13 @@
 """Several workers compute what one does, and none is ever waited for without end."""
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,7 +20,7 @@ import pytest
 import answers
 import lockstep_tool as tool
 import stored
-from job import Job, cluster_env, free_ports
+from job import Job, cluster_env, free_ports, listening_ports
 from test_strategies import fit, start_model
 from test_train import compare
 
@@ -121,6 +124,35 @@ def test_the_same_job_twice_is_the_same_bytes(tmp_path, request):
     for out in ("a.keras", "b.keras"):
         fit_job(tmp_path, (2, 2, 29, 8), out, "--seed", 3)
     assert (tmp_path / "a.keras").read_bytes() == (tmp_path / "b.keras").read_bytes()
+
+
+@pytest.mark.parametrize("communication", ["auto", "ring"])
+def test_strangers_do_not_disturb_a_job(communication, tmp_path, request):
+    """Whatever connects to the ports of a job, and whatever it sends, the job ends as without it."""
+    rng = random.Random(f"{tool.SEED}/{communication}")
+    start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
+    command = ["fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 100, "--batch-size", 8, "--seed", 3,
+               "--strategy", "multi_worker", "--communication", communication]
+    Job(2, *command, "--save", tmp_path / "alone.keras").ok()
+    job = Job(2, *command, "--save", tmp_path / "a.keras")
+    held, sent = [], 0
+    while any(process.poll() is None for process in job.processes):
+        for port in listening_ports([process.pid for process in job.processes]):
+            # Text, a greeting of TLS, lengths from 0 to 2^64 - 1, requests of LibTorch's store for 2^50 bytes, anything, nothing.
+            number = rng.choice([0, 1, 2**31, 2**40, 2**50, 2**63 - 1, 2**64 - 1])
+            store = b"\x09" + struct.pack("<I", 0x3C85F7CE) + bytes([rng.randrange(16)]) + struct.pack("<Q", number)
+            message = rng.choice([b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + rng.randbytes(500), store,
+                                  struct.pack("<Q", number) + b"x" * 100, struct.pack(">I", number % 2**32), rng.randbytes(5000), b"{}\n", b""])
+            with contextlib.suppress(OSError):
+                held.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+                held[-1].sendall(message)
+                sent += 1
+            if held and (rng.random() < 0.7 or len(held) > 30):
+                held.pop(0).close()
+        time.sleep(0.02)
+    job.ok()
+    assert sent > 10
+    assert (tmp_path / "a.keras").read_bytes() == (tmp_path / "alone.keras").read_bytes()
 
 
 def test_evaluate(tmp_path, request):
