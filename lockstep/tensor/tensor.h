@@ -250,8 +250,14 @@ class Tensor {
   // element, of several, as in NumPy, these elements (ops::gather). Throws InvalidArgument for other dtypes. A
   // template, because {0, 3} would also be a tensor.
   template <typename T>
-  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor operator[](const T& entries) const {
+  requires(std::is_class_v<T> && !std::same_as<T, NoneType> && std::is_convertible_v<const T&, Tensor>) Tensor
+  operator[](const T& entries) const {
     return elements(static_cast<Tensor>(entries));
+  }
+  // x[None], x[newaxis]: with a new first axis; x[all], x[ellipsis]: x.
+  template <typename S>
+  requires(std::same_as<S, ops::SliceSpec> || std::same_as<S, NoneType>) Tensor operator[](const S& entry) const {
+    return index({entry});
   }
   // for (const auto& row : x): the elements of the first axis. Throw InvalidArgument for a scalar and where their
   // number is not known.
@@ -372,6 +378,8 @@ class Place {
 struct Range {
   Place begin, end;
   std::int64_t step = 1;
+  // Both, so that x[{None}], which Python would read as x[[None]], is no range.
+  Range(Place begin, Place end, std::int64_t step = 1) : begin(std::move(begin)), end(std::move(end)), step(step) {}
 };
 
 // Iterates over the elements of a tensor's first axis.

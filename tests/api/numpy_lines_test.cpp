@@ -70,6 +70,13 @@ TEST_F(NumpyLines, KerassSeedSeedsNumPy) {
   expect_near(np::random::randn(2), {-0.3825909889655634, -0.5750376366439197});
 }
 
+TEST(NumpyIndices, NoneIsANewAxis) {
+  const Tensor x = {{1.0, 2.0}, {3.0, 4.0}};
+  EXPECT_EQ(x[ls::None].shape(), (ls::Shape{1, 2, 2}));
+  EXPECT_EQ(x[ls::newaxis].shape(), (ls::Shape{1, 2, 2}));
+  EXPECT_EQ((x[{ls::None, 1}].shape()), (ls::Shape{1, 2}));
+}
+
 TEST(NumpyFiles, AreWrittenAndRead) {
   const std::string folder = testing::TempDir();
   const Tensor x = {{1.0, 2.0}, {3.0, 4.0}};
