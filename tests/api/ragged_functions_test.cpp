@@ -70,4 +70,14 @@ TEST(RaggedFunctions, Parts) {
             "ragged.constant: rows behind axis 1 differ in length: found 1 and 2");
 }
 
+// As Keras 3.15: the rows keep their lengths.
+TEST(RaggedLookups, KeepTheRows) {
+  const auto ids = keras::layers::StringLookup({.mask_token = ls::None, .vocabulary = {"a", "b"}});
+  const auto chars = keras::layers::StringLookup({.mask_token = ls::None, .vocabulary = {"a", "b"}, .invert = true});
+  const ls::RaggedTensor found = ids(ls::strings::unicode_split(ls::constant({"ab", "c"}), "UTF-8"));
+  EXPECT_EQ(found.flat_values().to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 2, 0}));
+  EXPECT_EQ(found.to_tensor().shape(), (ls::Shape{2, 2}));
+  EXPECT_EQ(ls::RaggedTensor(chars(found)).flat_values().string_values()[1], "b");
+}
+
 }  // namespace ragged_functions

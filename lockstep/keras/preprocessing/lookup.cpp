@@ -9,6 +9,7 @@
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/keras/preprocessing/lookup_internal.h"
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
+#include "lockstep/ops/ragged_elements_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -76,8 +77,11 @@ class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocab
   bool casts_inputs() const override { return false; }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& x = inputs.leaf();
-    if (this->options_.invert) return table_.tokens(x);
-    return table_.encode(table_.places(x), this->options_.vocabulary_size);
+    if (!ops::holds_ragged(x)) return found(x);
+    const std::string& mode = this->options_.output_mode;
+    if (mode != "int") throw_unimplemented(fmt::format("{}: ragged inputs with output_mode '{}'", who(), mode));
+    const RaggedTensor rows = ops::ragged_in(x);
+    return rows.with_flat_values(found(rows.flat_values()));
   }
 
   void adapt(const Structure& data) {
@@ -148,6 +152,10 @@ class LookupLayer : public ConfiguredLayer<Derived, OptionsT>, public KeepsVocab
   std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
 
  private:
+  Tensor found(const Tensor& x) const {
+    if (this->options_.invert) return table_.tokens(x);
+    return table_.encode(table_.places(x), this->options_.vocabulary_size);
+  }
   LookupSettings<Key> settings() {
     auto& o = this->options_;
     bool hash_integers = false;
