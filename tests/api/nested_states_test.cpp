@@ -240,4 +240,41 @@ TEST(ArgumentsOfPrograms, SparseTensors) {
   EXPECT_EQ(numbers(sparse::to_indicator(words, 4)), (Numbers{1, 0, 1, 0, 0, 0, 0, 1}));
 }
 
+// A cell whose states begin with ones.
+class Halving : public layers::Cell {
+ public:
+  std::vector<std::int64_t> state_size() const override { return {2}; }
+  void build(const keras::Nested<ls::Shape>& input_shape) override {
+    kernel = add_weight({.shape = {input_shape[-1], 2}, .initializer = keras::initializers::Constant(0.1)});
+  }
+  keras::Structure call(const keras::Structure& inputs, const keras::Structure& states) override {
+    const Tensor h = states[0] * 0.5 + ops::matmul(inputs, kernel);
+    return {h, {h}};
+  }
+  keras::Structure get_initial_state(const ls::Extent& batch_size) const override {
+    return {ops::ones({batch_size, 2})};
+  }
+  ls::Variable kernel;
+};
+
+TEST(NestedStates, SequencesBeginWithTheStatesOfAnOwnCell) {
+  const Tensor x = ops::reshape(ops::range(12, {.dtype = ls::float32}), {2, 2, 3});
+  const auto rnn = layers::RNN(keras::make_layer<Halving>());
+  expect_near(rnn(x), {1.6, 1.6, 4.3, 4.3});
+  EXPECT_EQ(numbers(rnn.get_initial_state(2)[0]), (Numbers{1, 1, 1, 1}));
+  const auto inputs = keras::Input({ls::None, 3});
+  keras::Model model(inputs, layers::RNN(keras::make_layer<Halving>())(inputs));
+  expect_near(model.predict(x, {.verbose = 0}), {1.6, 1.6, 4.3, 4.3});
+  // The sums of the states of the first cell.
+  const auto ones =
+      layers::SimpleRNNCell(1, {.activation = "linear", .kernel_initializer = "ones", .recurrent_initializer = "ones"});
+  expect_near(layers::RNN({keras::make_layer<Halving>(), ones})(x), {4.8, 13.8});
+  // As in Keras, a stateful layer begins with them too, and with zeros after reset_state().
+  const auto stateful = layers::RNN(keras::make_layer<Halving>(), {.stateful = true});
+  expect_near(stateful(x), {1.6, 1.6, 4.3, 4.3});
+  expect_near(stateful(x), {1.75, 1.75, 5.125, 5.125});
+  stateful.reset_state();
+  expect_near(stateful(x), {1.35, 1.35, 4.05, 4.05});
+}
+
 }  // namespace nested_states

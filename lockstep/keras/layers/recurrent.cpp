@@ -1,5 +1,7 @@
 #include "lockstep/keras/layers/recurrent.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -113,6 +115,15 @@ Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tenso
   return run_loop(cell, projected, mask, states, how, drop);
 }
 
+// Whether a cell, or one of a stack, is of a class of the user's, which may begin with other states than zeros.
+bool has_own_cell(RnnCell& cell) {
+  const auto is_own = [](const LayerHandle& layer) { return dynamic_cast<const Cell*>(layer.ptr().get()) != nullptr; };
+  const LayerHandle layer = cell.layer();
+  if (is_own(layer)) return true;
+  const std::vector<LayerHandle> parts = layer->sublayers();
+  return std::any_of(parts.begin(), parts.end(), is_own);
+}
+
 // LSTM, GRU, SimpleRNN and RNN.
 class RecurrentLayer : public Layer, public LoopsOverTime {
  public:
@@ -140,10 +151,15 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
     cell_->layer()->ensure_built(Shape{batch, shape[-1]});
     if (!loop().stateful) return;
     if (batch == kUnknownDim) throw_unknown_batch(*this);
-    for (std::int64_t size : cell_->state_sizes()) {
-      kept_.push_back(Variable::create(Tensor::zeros({batch, size}, dtype_policy().variable_dtype()),
-                                       {.trainable = false, .name = "rnn_state"}));
+    const DType dtype = dtype_policy().variable_dtype();
+    Tensors states;
+    if (has_own_cell(*cell_)) {
+      states = cell_->get_initial_state(batch).flatten();
+    } else {
+      for (std::int64_t size : cell_->state_sizes()) states.push_back(Tensor::zeros({batch, size}, dtype));
     }
+    for (const Tensor& state : states)
+      kept_.push_back(Variable::create(ops::cast(state, dtype), {.trainable = false, .name = "rnn_state"}));
   }
 
   Json get_build_config() const override { return states_.with_states(Layer::get_build_config()); }
@@ -231,6 +247,12 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
                                            sizes.size(), states.size()));
       }
       for (std::size_t i = 0; i < sizes.size(); ++i) states[i] = ops::cast(states[i], dtypes[i]);
+      return states;
+    }
+    if (!loop().stateful && has_own_cell(*cell_)) {
+      states =
+          cell_->get_initial_state(x.dim(0) != kUnknownDim ? Extent(x.dim(0)) : Extent(ops::dim_of(x, 0))).flatten();
+      for (std::size_t i = 0; i < sizes.size(); ++i) states.at(i) = ops::cast(states.at(i), dtypes[i]);
       return states;
     }
     for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/bases.h"
+#include "lockstep/keras/layers/overrides_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/random/random.h"
@@ -228,6 +229,10 @@ class UserCell : public RnnCell {
     return std::vector<DType>(state_sizes().size(), cell_->compute_dtype());
   }
   bool begins_as_tensor(std::size_t) const override { return true; }
+  Structure get_initial_state(const Extent& batch_size) const override {
+    return overrides_layer(*cell_, &Layer::get_initial_state) ? cell_->get_initial_state(batch_size)
+                                                              : RnnCell::get_initial_state(batch_size);
+  }
   CellMasks draw_masks(const Tensor&) override { return {}; }
   Tensor project(const Tensor& x, const CellMasks&) override { return ops::cast(x, cell_->compute_dtype()); }
   Result step(const Tensor& x, const Tensors& states, const CellMasks&) override {
@@ -312,6 +317,13 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
       for (std::int64_t size : cell->state_sizes()) sizes.push_back(size);
     }
     return sizes;
+  }
+  Structure get_initial_state(const Extent& batch_size) const override {
+    Tensors states;
+    for (const auto& cell : cells_) {
+      for (const Tensor& state : cell->get_initial_state(batch_size).flatten()) states.push_back(state);
+    }
+    return Structure::list(nested(states, [this](std::size_t cell) { return begins_as_tensor(cell); }));
   }
   std::vector<DType> state_dtypes() const override {
     std::vector<DType> dtypes;
