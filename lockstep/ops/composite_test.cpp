@@ -394,6 +394,20 @@ TEST(Composite, LargeTensors) {
   }
 }
 
+// Conv1D's windows of one row.
+TEST(Composite, ConvolutionsOfLines) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    Numbers numbers(seed);
+    const std::int64_t window = numbers.whole(3, 12), dilation = seed % 3 == 2 ? numbers.whole(2, 3) : 1,
+                       steps = (window - 1) * dilation + numbers.whole(8, 150), in = numbers.whole(16, 40),
+                       out = numbers.whole(16, 70);
+    const ConvOptions options{.padding = numbers.coin() ? "SAME" : "VALID", .dilations = {1, dilation}};
+    const Tensors inputs = {numbers.tensor({numbers.whole(1, 6), 1, steps, in}), numbers.tensor({1, window, in, out})};
+    compare([&](const Tensors& x) -> Tensors { return {conv2d(x[0], x[1], options)}; }, inputs,
+            fmt::format("line {}", seed), 1e-4);
+  }
+}
+
 TEST(Composite, ConvolutionsOfVolumes) {
   for (unsigned seed = 0; seed < 16; ++seed) {
     Numbers numbers(seed);

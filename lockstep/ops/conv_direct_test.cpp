@@ -220,12 +220,29 @@ TEST(DirectConv, ThreeByThree) {
   }
 }
 
+// Windows of one row over more channels, as Conv1D has them: by the algorithm of Toom and Cook.
+TEST(DirectConv, Lines) {
+  for (unsigned seed = 0; seed < 32; ++seed) {
+    ConvDraw draw(seed + 5000);
+    DrawnWindow w;
+    w.window_h = 1, w.window_w = draw.whole(3, 17);
+    const std::int64_t dilation = seed % 3 == 2 ? draw.whole(2, 4) : 1;
+    w.height = draw.whole(1, 2), w.width = (w.window_w - 1) * dilation + draw.whole(1, 60);
+    w.options.dilations = {1, dilation};
+    w.options.padding = draw.whole(0, 1) ? "VALID" : "SAME";
+    const bool transposed = seed % 4 == 3 && dilation == 1, relu = draw.whole(0, 1) == 1;
+    const Sums sums(w, draw.whole(1, 5), draw.whole(16, 40), draw.whole(16, 70), false);
+    expect_sums(draw, w, sums, transposed, relu, "line, seed " + std::to_string(seed));
+  }
+}
+
 // An infinite pixel reaches the same elements of values and gradients as by sums.
 TEST(DirectConv, InfiniteInputs) {
-  for (unsigned seed = 0; seed < 6; ++seed) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
     ConvDraw draw(seed + 4000);
     DrawnWindow w;
     w.height = w.width = draw.whole(6, 14), w.window_h = w.window_w = 3;
+    if (seed >= 6) w.height = w.window_h = 1, w.width = 40, w.window_w = draw.whole(3, 9);
     w.options.padding = "SAME";
     const Sums sums(w, 2, 16, 24, false);
     Tensors inputs = {draw.tensor(sums.large()), draw.tensor(sums.kernel())};

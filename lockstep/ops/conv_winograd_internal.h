@@ -34,8 +34,9 @@ inline WindowGeometry adjoint_geometry(const WindowGeometry& g) {
   WindowGeometry a = g;
   a.height = g.out_h, a.width = g.out_w, a.channels = g.out_channels;
   a.out_h = g.height, a.out_w = g.width, a.out_channels = g.channels;
-  a.pad_top = g.window_h - 1 - g.pad_top, a.pad_bottom = g.window_h - 1 - g.pad_bottom;
-  a.pad_left = g.window_w - 1 - g.pad_left, a.pad_right = g.window_w - 1 - g.pad_right;
+  const std::int64_t reach_h = (g.window_h - 1) * g.dilation_h, reach_w = (g.window_w - 1) * g.dilation_w;
+  a.pad_top = reach_h - g.pad_top, a.pad_bottom = reach_h - g.pad_bottom;
+  a.pad_left = reach_w - g.pad_left, a.pad_right = reach_w - g.pad_right;
   return a;
 }
 

@@ -207,14 +207,18 @@ TEST(DirectLoops, ConvolutionOfManyChannels) {
 }
 
 // A window of 3 x 3 over several images with any border.
-WindowGeometry draw_winograd(Draw& draw) {
+WindowGeometry draw_winograd(Draw& draw, bool line) {
   WindowGeometry g;
   g.window_h = g.window_w = 3;
   g.height = draw.number(3, 15), g.width = draw.number(3, 15);
+  if (line) {
+    g.window_h = 1, g.window_w = draw.number(3, 14), g.dilation_w = draw.number(1, 3);
+    g.height = draw.number(1, 3), g.width = (g.window_w - 1) * g.dilation_w + draw.number(1, 40);
+  }
   g.channels = draw.number(1, 40), g.out_channels = draw.number(1, 90);
-  g.pad_top = draw.number(0, 2), g.pad_left = draw.number(0, 2), g.pad_bottom = draw.number(0, 2),
-  g.pad_right = draw.number(0, 2);
-  g.out_h = g.padded_h() - 2, g.out_w = g.padded_w() - 2;
+  g.pad_left = draw.number(0, 2), g.pad_right = draw.number(0, 2);
+  if (!line) g.pad_top = draw.number(0, 2), g.pad_bottom = draw.number(0, 2);
+  g.out_h = g.padded_h() - (g.window_h - 1), g.out_w = g.padded_w() - (g.window_w - 1) * g.dilation_w;
   return g;
 }
 
@@ -232,9 +236,9 @@ Floats run_winograd(const WinogradKernels& loops, const WindowGeometry& g, int o
   return y;
 }
 
-void check_winograd(const WinogradKernels& loops, int outputs, int seed) {
+void check_winograd(const WinogradKernels& loops, int outputs, bool line, int seed) {
   Draw draw(static_cast<unsigned>(seed));
-  const WindowGeometry g = draw_winograd(draw);
+  const WindowGeometry g = draw_winograd(draw, line);
   const std::int64_t images = draw.number(1, 4);
   const Floats x = draw.floats(images * g.height * g.width * g.channels), k = draw.floats(g.taps() * g.out_channels),
                bias = draw.floats(g.out_channels), sums = draw.floats(images * g.out_h * g.out_w * g.out_channels);
@@ -274,7 +278,7 @@ void check_winograd(const WinogradKernels& loops, int outputs, int seed) {
   WindowGeometry f = g;
   f.height = g.out_h, f.width = g.out_w, f.channels = g.out_channels, f.out_h = g.height, f.out_w = g.width,
   f.out_channels = g.channels;
-  f.pad_top = 2 - g.pad_top, f.pad_left = 2 - g.pad_left;
+  f.pad_top = g.window_h - 1 - g.pad_top, f.pad_left = (g.window_w - 1) * g.dilation_w - g.pad_left;
   packed.assign(static_cast<std::size_t>(loops.packed_size(f, outputs)), 0);
   loops.pack(f, outputs, k.data(), true, 0, f.out_channels, packed.data());
   expect_near(run_winograd(loops, f, outputs, images, sums, packed, nullptr, false, nullptr, 4), dx,
@@ -284,8 +288,9 @@ void check_winograd(const WinogradKernels& loops, int outputs, int seed) {
 TEST(DirectLoops, Winograd) {
   for (const WinogradKernels* loops : winograd_builds()) {
     for (const int outputs : {2, 4}) {
-      for (int seed = 0; seed < 40; ++seed) check_winograd(*loops, outputs, seed);
+      for (int seed = 0; seed < 40; ++seed) check_winograd(*loops, outputs, false, seed);
     }
+    for (int seed = 0; seed < 60; ++seed) check_winograd(*loops, 4, true, seed);
   }
 }
 
@@ -294,7 +299,8 @@ TEST(DirectLoops, WinogradOfInfinities) {
   for (const WinogradKernels* loops : winograd_builds()) {
     for (int seed = 0; seed < 24; ++seed) {
       Draw draw(static_cast<unsigned>(seed));
-      const WindowGeometry g = draw_winograd(draw);
+      const bool line = seed % 4 == 3;
+      const WindowGeometry g = draw_winograd(draw, line);
       Floats x = draw.floats(2 * g.height * g.width * g.channels);
       const Floats k = draw.floats(g.taps() * g.out_channels),
                    sums = draw.floats(2 * g.out_h * g.out_w * g.out_channels);
@@ -306,7 +312,7 @@ TEST(DirectLoops, WinogradOfInfinities) {
           y[n * y.size() / 2 + out] += static_cast<double>(x[n * x.size() / 2 + in]) * k[tap];
         });
       }
-      const int outputs = seed % 2 ? 2 : 4;
+      const int outputs = seed % 4 == 1 ? 2 : 4;
       Floats packed(static_cast<std::size_t>(loops->packed_size(g, outputs)));
       loops->pack(g, outputs, k.data(), false, 0, g.out_channels, packed.data());
       const Floats got = run_winograd(*loops, g, outputs, 2, x, packed, nullptr, false, &sums, 3);

@@ -40,9 +40,10 @@ void pack_winograd(const WindowGeometry& g, int outputs, const float* kernel, bo
 }
 
 void finish_filter_gradient(const WindowGeometry& g, int outputs, const float* sums, float* dk) {
-  parallel_for(0, g.channels, 1 + kPiece / (9 * g.out_channels), [&](std::int64_t begin, std::int64_t end) {
-    winograd_kernels().finish_filter_gradient(g, outputs, sums, begin, end, dk);
-  });
+  parallel_for(0, g.channels, 1 + kPiece / (g.window_h * g.window_w * g.out_channels),
+               [&](std::int64_t begin, std::int64_t end) {
+                 winograd_kernels().finish_filter_gradient(g, outputs, sums, begin, end, dk);
+               });
 }
 
 void add_parts(std::int64_t parts, std::int64_t size, const float* from, float* to) {
