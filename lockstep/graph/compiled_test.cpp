@@ -129,6 +129,27 @@ std::vector<Case> cases() {
                      g.scale_shift("y", "joined", 6);
                    }});
   }
+  using Volume = std::tuple<Shape, Ints, Ints, std::string>;
+  for (const auto& [kernel, strides, dilations, padding] :
+       {Volume{{3, 3, 3, 3, 9}, {1, 1, 1}, {1, 1, 1}, "SAME"}, Volume{{3, 3, 3, 3, 20}, {2, 2, 2}, {1, 1, 1}, "VALID"},
+        Volume{{2, 3, 3, 16, 20}, {1, 1, 1}, {1, 1, 1}, "SAME"}, Volume{{3, 3, 3, 8, 40}, {2, 1, 1}, {1, 1, 1}, "SAME"},
+        Volume{{2, 3, 2, 5, 6}, {1, 1, 1}, {2, 1, 2}, "SAME"}, Volume{{1, 3, 3, 4, 6}, {1, 2, 2}, {1, 1, 1}, "SAME"},
+        Volume{{3, 1, 1, 4, 18}, {1, 1, 1}, {2, 1, 1}, "SAME"}, Volume{{3, 1, 5, 6, 18}, {1, 1, 1}, {1, 1, 1}, "SAME"},
+        Volume{{1, 1, 1, 4, 18}, {2, 2, 2}, {1, 1, 1}, "VALID"}}) {
+    const std::int64_t channels = kernel[3], filters = kernel[4];
+    all.push_back({"volume " + std::to_string(all.size()),
+                   {6, 9, 8, channels},
+                   [=, kernel = kernel, strides = strides, dilations = dilations, padding = padding](Network& g) {
+                     g.constant("kernel", numbers(kernel, 5));
+                     g("c", "Conv3D", {"x", "kernel"},
+                       {{"T", DType::kFloat32},
+                        {"strides", Ints{1, strides[0], strides[1], strides[2], 1}},
+                        {"dilations", Ints{1, dilations[0], dilations[1], dilations[2], 1}},
+                        {"padding", padding}});
+                     g.scale_shift("n", "c", filters);
+                     g.unary("y", "Relu", "n");
+                   }});
+  }
   all.push_back({"dilated", {12, 12, 3}, [](Network& g) { g.conv("y", "x", {3, 3, 3, 8}, 1, "SAME", "Conv2D", 2); }});
   all.push_back({"large weights", {6, 6, 160}, [](Network& g) {
                    g.conv("c", "x", {3, 3, 160, 150}, 1, "SAME");

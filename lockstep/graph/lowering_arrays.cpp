@@ -566,7 +566,7 @@ LoweringRule find_array_rule(std::string_view op) {
           "Real",        "Imag",       "Conj",       "ComplexAbs",   "Angle", "Complex"})
       rules.emplace(name, elementwise);
     for (const char* name : {"Conv2DBackpropInput", "ResizeNearestNeighbor", "ResizeBilinear", "MirrorPad", "LRN",
-                             "Conv3D", "MaxPool3D", "AvgPool3D", "LogSoftmax"})
+                             "MaxPool3D", "AvgPool3D", "LogSoftmax"})
       rules.emplace(name, rowwise);
     return rules;
   }();

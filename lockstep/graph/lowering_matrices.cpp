@@ -109,6 +109,55 @@ LoweredTensors convolution(Lowering& lowering, const Step& step, Inputs inputs, 
   return {out};
 }
 
+// Conv3D. Where the window is one slice, slices are images; where it is one pixel of several slices, pixels are a row
+// of an image with a row for each slice.
+LoweredTensors volume_convolution(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered &x = inputs[0], &kernel = inputs[1];
+  const ops::Attr* const format = step.attrs.find("data_format");
+  const bool fits = (!format || std::get<std::string>(*format) == "NDHWC") && like[0].dtype == DType::kFloat32 &&
+                    kernel.is_constant() && !kernel.other.defined() && !x.is_constant() &&
+                    kernel.dims[3] == x.dims[4] && inference::product_of(kernel.dims) > 0;
+  if (!fits) return {lowering.custom(step, inputs, like[0], kernel.is_constant())};
+  struct Axis {
+    std::int64_t stride = 1, dilation = 1, before = 0, after = 0;
+  } axes[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    Axis& axis = axes[i];
+    const auto number = [&](const char* name) {
+      const ops::Attr* const attr = step.attrs.find(name);
+      return attr ? std::get<std::vector<std::int64_t>>(*attr).at(i + 1) : 1;
+    };
+    axis.stride = number("strides"), axis.dilation = number("dilations");
+    if (step.attr<std::string>("padding") != "SAME") continue;
+    const std::int64_t total = std::max<std::int64_t>(
+        0, (like[0].dims[i + 1] - 1) * axis.stride + (kernel.dims[i] - 1) * axis.dilation + 1 - x.dims[i + 1]);
+    axis.before = total / 2, axis.after = total - total / 2;
+  }
+  const auto& [depth, height, width] = axes;
+  WindowGeometry g;
+  g.height = x.dims[2], g.width = x.dims[3], g.channels = x.dims[4];
+  g.window_h = kernel.dims[1], g.window_w = kernel.dims[2];
+  g.stride_h = height.stride, g.stride_w = width.stride, g.dilation_h = height.dilation, g.dilation_w = width.dilation;
+  g.pad_top = height.before, g.pad_bottom = height.after, g.pad_left = width.before, g.pad_right = width.after;
+  g.out_h = like[0].dims[2], g.out_w = like[0].dims[3], g.out_channels = kernel.dims[4];
+  Lowered out = lowering.result(like[0]);
+  const inference::Constant weights = lowering.floats(kernel);
+  if (kernel.dims[0] == 1 && depth.stride == 1) {
+    lowering.program().add(
+        inference::convolution(x.value, out.value, out.dims, g, x.dims[0] * x.dims[1], weights, false));
+  } else if (g.window_h * g.window_w * g.stride_h * g.stride_w == 1) {
+    g.width = g.out_w = g.height * g.width;
+    g.height = x.dims[1], g.out_h = like[0].dims[1], g.window_h = kernel.dims[0];
+    g.stride_h = depth.stride, g.dilation_h = depth.dilation, g.pad_top = depth.before, g.pad_bottom = depth.after;
+    lowering.program().add(inference::convolution(x.value, out.value, out.dims, g, x.dims[0], weights, false));
+  } else {
+    const inference::VolumeWindow window{
+        g, x.dims[1], like[0].dims[1], kernel.dims[0], depth.stride, depth.dilation, depth.before};
+    lowering.program().add(inference::volume_convolution(x.value, out.value, out.dims, window, x.dims[0], weights));
+  }
+  return {out};
+}
+
 // Weights [h, w, I, O] as [h, w, O, I], the reversed window.
 inference::Constant flipped(const inference::Constant& weights, const WindowGeometry& g) {
   std::vector<float> out(static_cast<std::size_t>(weights.size));
@@ -465,6 +514,7 @@ std::optional<LoweredTensors> Lowering::lower_groups(const Plan& plan, const Ste
 LoweringRule find_matrix_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = {
       {"Conv2D", convolution},
+      {"Conv3D", volume_convolution},
       {"DepthwiseConv2dNative", convolution},
       {"Conv2DBackpropInput", transposed_convolution},
       {"MatMul", product},

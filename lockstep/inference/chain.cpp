@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t kBlock = 512;  // floats
 constexpr std::size_t kMostOperands = 32, kMostBuffers = 24;
 constexpr std::int64_t kMostRepeated = 65536;  // floats of a constant
+constexpr std::int64_t kShortRow = 128;        // floats
 
 }  // namespace
 
@@ -322,7 +323,13 @@ void Chain::assign_buffers() {
   slots_.assign(count, {});
   std::vector<int> free;
   int buffers = 0;
-  for (std::size_t o = 0; o < first; ++o) slots_[o].is_row = layouts_[o].is_row = layouts_[o].strides.back() != 0;
+  gathers_ = axes_.size() > 1 && axes_.back() < kShortRow;
+  for (std::size_t o = 0; o < first; ++o) {
+    Layout& layout = layouts_[o];
+    layout.is_row = gathers_ ? std::ranges::any_of(layout.strides, [](std::int64_t stride) { return stride != 0; })
+                             : layout.strides.back() != 0;
+    slots_[o].is_row = layout.is_row;
+  }
   for (std::size_t i = 0; i < code_.size(); ++i) {
     const Instruction& in = code_[i];
     const auto a = static_cast<std::size_t>(in.a), b = static_cast<std::size_t>(in.b);
@@ -377,17 +384,39 @@ void Chain::run(const Memory& memory, std::int64_t begin, std::int64_t end, floa
   }
   const std::int64_t row = axes_.back();
   for (std::int64_t position = begin; position < end;) {
-    const std::int64_t within = position % row, count = std::min(row - within, end - position);
+    const Block block = block_at(position, end);
     std::int64_t rest = position / row;
     at = bases;
-    for (std::size_t o = 0; o < operands_.size(); ++o) at[o] += within * layouts_[o].strides.back();
+    for (std::size_t o = 0; o < operands_.size(); ++o) at[o] += position % row * layouts_[o].strides.back();
     for (std::size_t axis = axes_.size() - 1; axis-- > 0;) {
       const std::int64_t index = rest % axes_[axis];
       rest /= axes_[axis];
       for (std::size_t o = 0; o < operands_.size(); ++o) at[o] += index * layouts_[o].strides[axis];
     }
-    run_row(at.data(), count, to + position);
-    position += count;
+    if (gathers_) gather(block, at.data());
+    run_row(at.data(), block.rows * block.columns, to + position);
+    position += block.rows * block.columns;
+  }
+}
+
+// A part of a row, or as many whole ones of the last axis but one as fit into the buffers.
+Chain::Block Chain::block_at(std::int64_t position, std::int64_t end) const {
+  const std::int64_t row = axes_.back(), within = position % row;
+  if (!gathers_ || within != 0 || end - position < row) return {1, std::min(row - within, end - position)};
+  const std::int64_t outer = axes_[axes_.size() - 2], left = outer - position / row % outer;
+  return {std::min({kBlock / row, left, (end - position) / row}), row};
+}
+
+// Operands that are not the block's elements in their order are copied.
+void Chain::gather(const Block& block, const float** operands) const {
+  alignas(64) static thread_local std::array<float, kMostOperands * kBlock> buffers;
+  for (std::size_t o = 0; o < operands_.size(); ++o) {
+    const Layout& layout = layouts_[o];
+    const std::int64_t column = layout.strides.back(), row = layout.strides[layout.strides.size() - 2];
+    if (!layout.is_row || (column == 1 && (block.rows == 1 || row == block.columns))) continue;
+    float* const to = buffers.data() + static_cast<std::int64_t>(o) * kBlock;
+    kernels().copy_plane({block.rows, block.columns, row, column, block.columns, 1}, operands[o], to);
+    operands[o] = to;
   }
 }
 

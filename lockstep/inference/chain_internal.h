@@ -74,7 +74,11 @@ class Chain {
  private:
   struct Layout {  // of one operand: floats from one index to the next of each collapsed axis
     Dims strides;
-    bool is_row = true;
+    bool is_row = true;  // or the same number along the last axis
+  };
+  // Elements of consecutive rows.
+  struct Block {
+    std::int64_t rows, columns;
   };
   struct Slot {
     int buffer = -1;  // -1: an operand's own memory; -2: the result's
@@ -87,13 +91,16 @@ class Chain {
   void lengthen_rows();
   bool join_last_axes();  // whether the last two axes have become one
   void assign_buffers();
+  Block block_at(std::int64_t position, std::int64_t end) const;
+  void gather(const Block& block, const float** operands) const;
   void run_row(const float* const* operands, std::int64_t count, float* to) const;
 
   Dims dims_;
   std::vector<Operand> operands_;
   std::vector<Instruction> code_;
   // Made by prepare().
-  Dims axes_;  // of the result, those that all operands go through alike joined
+  Dims axes_;             // of the result, those that all operands go through alike joined
+  bool gathers_ = false;  // rows are so short that a block has several: operands are brought into one order
   std::vector<Layout> layouts_;
   std::vector<Slot> slots_;  // by register
 };

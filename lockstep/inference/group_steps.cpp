@@ -1,4 +1,4 @@
-// Convolutions of groups of channels, and transposed ones: several plain convolutions for each image.
+// Convolutions of groups of channels, of volumes, and transposed ones: several plain convolutions for each image.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include "lockstep/ops/conv_groups_internal.h"
 #include "lockstep/ops/conv_phases_internal.h"
 #include "lockstep/ops/packing_internal.h"
+#include "lockstep/ops/winograd_internal.h"
 
 namespace lockstep::inference {
 namespace {
@@ -20,9 +21,22 @@ float* scratch(std::int64_t count) {
 
 // `kCount` floats, or if that is 0 `count`, for each pixel of a row.
 template <int kCount>
-void copy_pixels(const float* from, std::int64_t from_pixel, std::int64_t pixels, std::int64_t count, float* to) {
+void copy_pixels(const float* from, std::int64_t from_pixel, std::int64_t pixels, std::int64_t count, float* to,
+                 std::int64_t to_pixel) {
   const std::int64_t floats = kCount > 0 ? kCount : count;
-  for (std::int64_t i = 0; i < pixels; ++i) std::copy_n(from + i * from_pixel, floats, to + i * floats);
+  for (std::int64_t i = 0; i < pixels; ++i) std::copy_n(from + i * from_pixel, floats, to + i * to_pixel);
+}
+void copy_channels(const float* from, std::int64_t from_pixel, std::int64_t pixels, std::int64_t count, float* to,
+                   std::int64_t to_pixel) {
+  switch (count) {
+    case 1: return copy_pixels<1>(from, from_pixel, pixels, 1, to, to_pixel);
+    case 3: return copy_pixels<3>(from, from_pixel, pixels, 3, to, to_pixel);
+    case 4: return copy_pixels<4>(from, from_pixel, pixels, 4, to, to_pixel);
+    case 8: return copy_pixels<8>(from, from_pixel, pixels, 8, to, to_pixel);
+    case 16: return copy_pixels<16>(from, from_pixel, pixels, 16, to, to_pixel);
+    case 32: return copy_pixels<32>(from, from_pixel, pixels, 32, to, to_pixel);
+    default: return copy_pixels<0>(from, from_pixel, pixels, count, to, to_pixel);
+  }
 }
 
 // The channels of a group are copied into their own image, with its border.
@@ -42,7 +56,7 @@ class GroupedStep : public WeightedStep {
                       std::vector<float> of_group(static_cast<std::size_t>(part_.taps() * part_.out_channels));
                       for (std::int64_t k = 0; k < groups_; ++k) {
                         copy_pixels<0>(kernel + k * part_.out_channels, g_.out_channels, part_.taps(),
-                                       part_.out_channels, of_group.data());
+                                       part_.out_channels, of_group.data(), part_.out_channels);
                         ops::pack_kernel(part_, of_group.data(), packed + k * packed_);
                       }
                     });
@@ -68,25 +82,97 @@ class GroupedStep : public WeightedStep {
     float* const image = scratch(part_.padded_h() * row);
     if (part_.padded()) std::fill_n(image, part_.padded_h() * row, 0.0f);
     const float* const from = input(run, 0) + n * image_size() + group * part_.channels;
-    for (std::int64_t y = 0; y < g_.height; ++y) {
-      copy_row(from + y * g_.width * g_.channels, image + (y + part_.pad_top) * row + part_.pad_left * part_.channels);
-    }
+    for (std::int64_t y = 0; y < g_.height; ++y)
+      copy_channels(from + y * g_.width * g_.channels, g_.channels, g_.width, part_.channels,
+                    image + (y + part_.pad_top) * row + part_.pad_left * part_.channels, part_.channels);
     const std::int64_t channel = group * part_.out_channels;
     ops::direct_kernels().conv_forward(
         part_, image, prepared_.data + group * packed_, bias() ? bias() + channel : nullptr, relu_, 0,
         g_.out_h * g_.out_w, {output(run) + n * output_size() + channel, g_.out_channels, g_.out_w * g_.out_channels});
   }
-  void copy_row(const float* from, float* to) const {
-    switch (part_.channels) {
-      case 4: return copy_pixels<4>(from, g_.channels, g_.width, 4, to);
-      case 8: return copy_pixels<8>(from, g_.channels, g_.width, 8, to);
-      case 16: return copy_pixels<16>(from, g_.channels, g_.width, 16, to);
-      default: return copy_pixels<0>(from, g_.channels, g_.width, part_.channels, to);
-    }
-  }
 
   WindowGeometry part_;  // of one group
   std::int64_t groups_ = 1, packed_ = 0;
+  bool relu_ = false;
+};
+
+// A slice of the result is the convolution of an image whose channels are those of all slices that it depends on.
+class VolumeStep : public WeightedStep {
+ public:
+  VolumeStep(int x, int result, Dims dims, const VolumeWindow& window, std::int64_t volumes, Constant weights)
+      : WeightedStep(x, result, std::move(dims), window.slice, volumes * window.output, std::move(weights),
+                     window.slice.out_channels),
+        window_(window),
+        joined_(window.slice) {
+    joined_.channels *= window.cells;
+    outputs_ = ops::winograd_outputs(joined_);
+  }
+
+  void prepare(WeightStore& store) override {
+    const std::int64_t size = outputs_ > 0
+                                  ? ops::winograd_kernels().packed_size(joined_, outputs_)
+                                  : ops::direct_kernels().packed_kernel_size(joined_.taps(), joined_.out_channels);
+    const std::string kind = fmt::format("volume {} {}", outputs_, window_.cells);
+    prepare_weights(store, kind, size, [&](const float* kernel, float* packed) {
+      // [cells, h, w, I, O] to [h, w, cells, I, O].
+      const std::int64_t taps = g_.window_h * g_.window_w, row = g_.channels * g_.out_channels;
+      std::vector<float> ordered(static_cast<std::size_t>(taps * window_.cells * row));
+      for (std::int64_t cell = 0; cell < window_.cells; ++cell)
+        copy_pixels<0>(kernel + cell * taps * row, row, taps, row, ordered.data() + cell * row, window_.cells * row);
+      if (outputs_ > 0) return ops::pack_winograd(joined_, outputs_, ordered.data(), false, packed);
+      ops::pack_kernel(joined_, ordered.data(), packed);
+    });
+    relu_ = following_.drop_first(Function::kRelu, own_);
+    Step::prepare(store);
+  }
+
+  void run(const Run& run) const override {
+    const std::int64_t pixels = g_.out_h * g_.out_w;
+    for_parts(run, images_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slice = begin; slice < end; ++slice) {
+        const float* const image = join(run, slice);
+        const ops::ConvOutput to{output(run) + slice * output_size(), g_.out_channels, g_.out_w * g_.out_channels};
+        if (outputs_ > 0) {
+          ops::winograd_kernels().forward(joined_, outputs_, image, prepared_.data, bias(), relu_,
+                                          {0, ops::winograd_tiles(joined_, outputs_), 0, g_.out_channels}, to);
+        } else {
+          ops::direct_kernels().conv_forward(joined_, image, prepared_.data, bias(), relu_, 0, pixels, to);
+        }
+        finish_pixels(run, slice * pixels, (slice + 1) * pixels);
+      }
+    });
+  }
+
+ private:
+  const float* join(const Run& run, std::int64_t slice) const {
+    const bool border = outputs_ == 0 && joined_.padded();
+    const std::int64_t height = border ? joined_.padded_h() : g_.height, width = border ? joined_.padded_w() : g_.width;
+    const std::int64_t row = width * joined_.channels;
+    float* const image = scratch(height * row);
+    if (border) std::fill_n(image, height * row, 0.0f);
+    float* const inner = border ? image + g_.pad_top * row + g_.pad_left * joined_.channels : image;
+    const std::int64_t volume = slice / window_.output,
+                       first = slice % window_.output * window_.stride - window_.before;
+    for (std::int64_t cell = 0; cell < window_.cells; ++cell) {
+      const std::int64_t depth = first + cell * window_.dilation;
+      const bool inside = depth >= 0 && depth < window_.input;
+      if (!inside && border) continue;
+      const float* const from = input(run, 0) + (volume * window_.input + depth) * image_size();
+      for (std::int64_t y = 0; y < g_.height; ++y) {
+        float* const to = inner + y * row + cell * g_.channels;
+        if (inside) {
+          copy_channels(from + y * g_.width * g_.channels, g_.channels, g_.width, g_.channels, to, joined_.channels);
+        } else {
+          for (std::int64_t x = 0; x < g_.width; ++x) std::fill_n(to + x * joined_.channels, g_.channels, 0.0f);
+        }
+      }
+    }
+    return image;
+  }
+
+  const VolumeWindow window_;
+  WindowGeometry joined_;
+  int outputs_ = 0;  // of a tile along each axis, by Winograd's algorithm; or 0
   bool relu_ = false;
 };
 
@@ -147,6 +233,11 @@ class TransposedStep : public WeightedStep {
 StepPtr grouped_convolution(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images,
                             Constant weights) {
   return std::make_unique<GroupedStep>(x, result, std::move(dims), g, images, std::move(weights));
+}
+
+StepPtr volume_convolution(int x, int result, Dims dims, const VolumeWindow& window, std::int64_t volumes,
+                           Constant weights) {
+  return std::make_unique<VolumeStep>(x, result, std::move(dims), window, volumes, std::move(weights));
 }
 
 StepPtr transposed_convolution(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images,

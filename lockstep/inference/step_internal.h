@@ -120,6 +120,15 @@ StepPtr grouped_convolution(int x, int result, Dims dims, const ops::WindowGeome
 StepPtr transposed_convolution(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images,
                                Constant weights);
 
+// A convolution of volumes [input, slice.height, slice.width, I] to [output, slice.out_h, slice.out_w, O], with weights
+// [cells, h, w, I, O].
+struct VolumeWindow {
+  ops::WindowGeometry slice;
+  std::int64_t input = 1, output = 1, cells = 1, stride = 1, dilation = 1, before = 0;
+};
+StepPtr volume_convolution(int x, int result, Dims dims, const VolumeWindow& window, std::int64_t volumes,
+                           Constant weights);
+
 class ElementwiseStep : public Step {
  public:
   ElementwiseStep(int result, Chain chain);

@@ -13,6 +13,7 @@
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/fused_loss_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/lstm_cell_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -391,6 +392,24 @@ TEST(Composite, LargeTensors) {
         expect_close(got.gradients, want.gradients, pool, 1e-6);
       }
     }
+  }
+}
+
+TEST(Composite, LstmSteps) {
+  const char* const names[] = {"tanh", "sigmoid", "relu", "hard_sigmoid", "linear"};
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Numbers numbers(seed);
+    const std::int64_t batch = numbers.whole(1, 5), pixels = numbers.whole(1, 400), units = numbers.whole(1, 40);
+    const Tensors inputs = {numbers.tensor({batch, 2, pixels, 4 * units}), numbers.tensor({batch, pixels, 4 * units}),
+                            numbers.tensor({batch, pixels, units})};
+    compare(
+        [&](const Tensors& x) -> Tensors {
+          const auto made =
+              try_lstm_step(unstack(x[0], 1)[1], x[1], x[2], names[seed % 5], seed % 2 ? "sigmoid" : "hard_sigmoid");
+          if (seed % 4 == 3) return {made->h};
+          return {made->h, made->c};
+        },
+        inputs, fmt::format("LSTM step {}", seed));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/lstm_cell_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/product_internal.h"
 #include "lockstep/ops/row_kernels_internal.h"
@@ -14,7 +15,8 @@
 namespace lockstep::ops {
 namespace {
 
-constexpr std::int64_t kRecurrentRows = 16;  // of a batch that one thread takes, unless there are too few
+constexpr std::int64_t kRecurrentRows = 16;   // of a batch that one thread takes, unless there are too few
+constexpr std::int64_t kFloatsOfStep = 8192;  // of the state, of a single step
 
 std::optional<Squash> squash_of(std::string_view name) {
   static const std::map<std::string_view, Squash> known = {{"linear", Squash::kLinear},
@@ -228,9 +230,59 @@ class Recurrent : public Composite {
   bool sequences_;
 };
 
-bool is_float_value(const Tensor& x, int rank) {
-  return x.is_value() && x.dtype() == DType::kFloat32 && x.rank() == rank && aten(x).is_cpu();
-}
+// Inputs: both parts of the gates, and the cell state. Outputs: h and c.
+class LstmStepComposite : public Composite {
+ public:
+  LstmStepComposite(Squash activation, Squash recurrent_activation)
+      : activation_(activation), recurrent_activation_(recurrent_activation) {}
+
+  Made forward(const Values& inputs, bool keep) const override {
+    // A step of all steps of a batch is not contiguous, but those of its rows are.
+    const bool in_rows = inputs[0].dim() > 1 && inputs[0].select(0, 0).is_contiguous();
+    const at::Tensor x = in_rows ? inputs[0] : inputs[0].contiguous(), z = inputs[1].contiguous(),
+                     c = inputs[2].contiguous();
+    const at::Tensor h = at::empty(c.sizes(), c.options()), next = at::empty(c.sizes(), c.options()),
+                     gates = keep ? at::empty(x.sizes(), x.options()) : at::Tensor();
+    LstmCell cell;
+    cell.units = c.size(-1), cell.activation = activation_, cell.recurrent_activation = recurrent_activation_;
+    cell.x = floats(x), cell.z = floats(z), cell.c = floats(c);
+    cell.image_rows = c.numel() / c.size(0) / cell.units, cell.image_x = x.stride(0);
+    cell.h = floats_to_write(h), cell.next_c = floats_to_write(next), cell.gates = floats_to_write(gates);
+    for_rows(c, [&](std::int64_t begin, std::int64_t end) { row_kernels().lstm_cell(cell, begin, end); });
+    return {{h, next}, {gates}};
+  }
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor c = recorded.inputs[2].contiguous(), &gates = recorded.kept[0];
+    const auto given = [](const at::Tensor& dy) { return dy.defined() ? dy.contiguous() : dy; };
+    const at::Tensor d_h = given(dys[0]), d_next = given(dys[1]), d_z = at::empty(gates.sizes(), gates.options()),
+                     d_c = at::empty(c.sizes(), c.options());
+    LstmCellGradient cell;
+    cell.units = c.size(-1), cell.activation = activation_, cell.recurrent_activation = recurrent_activation_;
+    cell.gates = floats(gates), cell.c = floats(c), cell.next_c = floats(recorded.outputs[1]);
+    cell.d_h = floats(d_h), cell.d_next_c = floats(d_next);
+    cell.d_z = floats_to_write(d_z), cell.d_c = floats_to_write(d_c);
+    for_rows(c, [&](std::int64_t begin, std::int64_t end) { row_kernels().lstm_cell_gradient(cell, begin, end); });
+    return {d_z, d_z, d_c};
+  }
+  Values plain(const Values& inputs) const override {
+    const Values z = (inputs[0] + inputs[1]).chunk(4, -1);
+    const auto gate = [&](std::size_t g) { return squashed(recurrent_activation_, z[g]); };
+    const at::Tensor c = gate(1) * inputs[2] + gate(0) * squashed(activation_, z[2]);
+    return {gate(3) * squashed(activation_, c), c};
+  }
+
+ private:
+  template <typename Work>
+  static void for_rows(const at::Tensor& c, const Work& work) {
+    const std::int64_t units = c.size(-1);
+    parallel_for(0, c.numel() / units, std::max<std::int64_t>(1, kFloatsOfStep / units), work);
+  }
+
+  Squash activation_, recurrent_activation_;
+};
+
+bool is_float_value(const Tensor& x) { return x.is_value() && x.dtype() == DType::kFloat32 && aten(x).is_cpu(); }
+bool is_float_value(const Tensor& x, int rank) { return is_float_value(x) && x.rank() == rank; }
 
 }  // namespace
 
@@ -277,6 +329,18 @@ std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tens
   RecurrentResult result{wrap(std::move(made[0])), {}};
   for (std::size_t i = 1; i < made.size(); ++i) result.states.push_back(wrap(std::move(made[i])));
   return result;
+}
+
+std::optional<LstmStep> try_lstm_step(const Tensor& x, const Tensor& z, const Tensor& c, const std::string& activation,
+                                      const std::string& recurrent_activation) {
+  const auto of_cell = squash_of(activation), of_gates = squash_of(recurrent_activation);
+  if (!of_cell || !of_gates || !is_float_value(x) || !is_float_value(z) || !is_float_value(c)) return std::nullopt;
+  std::vector<std::int64_t> gates = c.shape().dims();
+  if (gates.size() < 2 || c.shape().num_elements() == 0) return std::nullopt;
+  gates.back() *= 4;
+  if (x.shape().dims() != gates || z.shape().dims() != gates) return std::nullopt;
+  const Values made = run(std::make_shared<LstmStepComposite>(*of_cell, *of_gates), {aten(x), aten(z), aten(c)});
+  return LstmStep{wrap(made[0]), wrap(made[1])};
 }
 
 }  // namespace lockstep::ops

@@ -52,6 +52,24 @@ struct RecurrentBackward : RecurrentPass {                                      
   float *d_h0 = nullptr, *d_c0 = nullptr;
 };
 
+// One step of an LSTM, of which each row (a pixel, or a row of a batch) has its gates: the input's part x and the
+// state's part z, each [rows, 4 · units].
+struct LstmCell {
+  std::int64_t units = 0;
+  Squash activation = Squash::kTanh, recurrent_activation = Squash::kSigmoid;
+  const float *x = nullptr, *z = nullptr, *c = nullptr;
+  std::int64_t image_rows = 1, image_x = 0;  // of x, so many rows follow each other; floats from these to the next
+  float *h = nullptr, *next_c = nullptr;
+  float* gates = nullptr;  // [rows, 4 · units] for the way back, or null
+};
+struct LstmCellGradient {
+  std::int64_t units = 0;
+  Squash activation = Squash::kTanh, recurrent_activation = Squash::kSigmoid;
+  const float *gates = nullptr, *c = nullptr, *next_c = nullptr;
+  const float *d_h = nullptr, *d_next_c = nullptr;  // each may be null
+  float *d_z = nullptr, *d_c = nullptr;             // d_z: of x, too
+};
+
 // Activations of one tensor, as Keras names them.
 enum class Unary {
   kLinear,
@@ -118,6 +136,8 @@ struct RowKernels {
   // All steps of batch rows row_begin … row_end.
   void (*recurrent_forward)(const RecurrentForward& pass, std::int64_t row_begin, std::int64_t row_end);
   void (*recurrent_backward)(const RecurrentBackward& pass, std::int64_t row_begin, std::int64_t row_end);
+  void (*lstm_cell)(const LstmCell& cell, std::int64_t row_begin, std::int64_t row_end);
+  void (*lstm_cell_gradient)(const LstmCellGradient& cell, std::int64_t row_begin, std::int64_t row_end);
 
   // Of each column: the mean, and the sum of squares around it.
   void (*column_moments)(std::int64_t rows, std::int64_t columns, const float* x, float* mean, float* squares);

@@ -8,6 +8,7 @@
 #include "lockstep/keras/layers/convolution_internal.h"
 #include "lockstep/keras/layers/first_states_internal.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
+#include "lockstep/ops/lstm_cell_internal.h"
 #include "lockstep/random/random.h"
 
 namespace lockstep::keras {
@@ -330,7 +331,11 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
 
   Tensors step(const Tensor& projected, const Tensors& states, const Run& run) const {
     const auto& o = this->options_;
-    const Tensor z = projected + cell_->recur(states[0], run.forgotten);
+    const Tensor recurrent = cell_->recur(states[0], run.forgotten);
+    if (const auto made = ops::try_lstm_step(projected, recurrent, states[1], o.activation.object()->name(),
+                                             o.recurrent_activation.object()->name()))
+      return {made->h, made->c};
+    const Tensor z = projected + recurrent;
     const Tensors gates = ops::split(z, kGates, -1);
     const auto squash = [&](const Tensor& x) { return activated(*o.recurrent_activation.object(), x); };
     const auto activation = [&](const Tensor& x) { return activated(*o.activation.object(), x); };
