@@ -282,10 +282,10 @@ LOCKSTEP_METRIC(F1Score, F1Options, 1, &F1Options::average, &F1Options::threshol
 
 namespace lockstep::callbacks {
 
-LOCKSTEP_POSITIONS(std::shared_ptr<EarlyStoppingCallback>, EarlyStopping, EarlyStoppingOptions, 1,
-                   &EarlyStoppingOptions::monitor, &EarlyStoppingOptions::min_delta, &EarlyStoppingOptions::patience,
-                   &EarlyStoppingOptions::verbose, &EarlyStoppingOptions::mode)
-LOCKSTEP_POSITIONS(CallbackPtr, ModelCheckpoint, ModelCheckpointOptions, 2, &ModelCheckpointOptions::filepath,
+LOCKSTEP_POSITIONS(EarlyStoppingPtr, EarlyStopping, EarlyStoppingOptions, 1, &EarlyStoppingOptions::monitor,
+                   &EarlyStoppingOptions::min_delta, &EarlyStoppingOptions::patience, &EarlyStoppingOptions::verbose,
+                   &EarlyStoppingOptions::mode)
+LOCKSTEP_POSITIONS(ModelCheckpointPtr, ModelCheckpoint, ModelCheckpointOptions, 2, &ModelCheckpointOptions::filepath,
                    &ModelCheckpointOptions::monitor, &ModelCheckpointOptions::verbose,
                    &ModelCheckpointOptions::save_best_only, &ModelCheckpointOptions::save_weights_only)
 LOCKSTEP_POSITIONS(CallbackPtr, ReduceLROnPlateau, ReduceLROnPlateauOptions, 2, &ReduceLROnPlateauOptions::monitor,

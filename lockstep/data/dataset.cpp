@@ -257,7 +257,7 @@ Options Dataset::options() const {
   }
 }
 
-std::int64_t Dataset::cardinality() const { return node_->cardinality(); }
+Cardinality Dataset::cardinality() const { return node_->cardinality(); }
 std::int64_t Dataset::len() const {
   const std::int64_t count = cardinality();
   if (count < 0) {

@@ -86,6 +86,10 @@ class Dataset {
   template <typename T>
   requires std::is_arithmetic_v<T>
   static Dataset from_tensors(T number) { return from_tensors(Element(Tensor(number))); }
+  template <std::convertible_to<std::string> Text>
+  static Dataset from_tensors(const Text& text) {
+    return from_tensors(Tensor::strings({std::string(text)}, {}));
+  }
   // A template loses against the vectors below.
   template <int = 0>
   static Dataset from_tensor_slices(std::initializer_list<Values> values) {
@@ -140,7 +144,8 @@ class Dataset {
   requires std::is_class_v<T>
   static Dataset range(const T& stop) { return range(static_cast<Tensor>(stop).template item<std::int64_t>()); }
   // Calls `make` for each iteration; the function that it returns produces elements until it returns nullopt. Or `make`
-  // returns the elements in a container. The cardinality is unknown.
+  // returns the elements in a container, or it is such a function itself, of which each iteration has a copy. The
+  // cardinality is unknown.
   using Generator = std::function<std::optional<Element>()>;
   class GeneratorMaker;
   struct GeneratorOptions;
@@ -298,6 +303,8 @@ class Dataset {
                              std::optional<std::int64_t> seed = std::nullopt) const {
     return rejection_resample(std::move(class_func), ResampleOptions{{}, target_dist, initial_dist, seed});
   }
+  struct ResampleArguments;
+  Dataset rejection_resample(const ResampleArguments& o) const;
   // All arguments by name: group_by_window({.key_func = …, .reduce_func = …, .window_size = 2}).
   struct GroupByWindowArguments;
   Dataset group_by_window(const GroupByWindowArguments& o) const;
@@ -363,7 +370,7 @@ class Dataset {
 
   // ---- properties --------------------------------------------------------------------------------------
   // Number of elements, kInfiniteCardinality or kUnknownCardinality.
-  std::int64_t cardinality() const;
+  Cardinality cardinality() const;
   // Python's len(). Throws InvalidArgument for an infinite or unknown number.
   std::int64_t len() const;
   // Of map, the spec is learned from the function's result for the first element.
@@ -474,114 +481,6 @@ inline Dataset Dataset::sample_from_datasets(const std::vector<Dataset>& dataset
                                              const SampleKeywords& o) {
   return sample_from_datasets(datasets, {weights, o.seed, o.stop_on_empty_dataset, o.rerandomize_each_iteration});
 }
-struct Dataset::GroupByWindowArguments {
-  class Key {
-   public:
-    template <typename Fn>
-    Key(Fn fn) : function(key_function(std::move(fn))) {}
-    KeyFunction function;
-  };
-  class Reduce {
-   public:
-    template <typename Fn>
-    Reduce(Fn fn) : function(group_function(std::move(fn))) {}
-    GroupFunction function;
-  };
-  FieldNamesOnly names_only = {};
-  Key key_func;
-  Reduce reduce_func;
-  std::optional<std::int64_t> window_size = std::nullopt;
-  std::function<std::int64_t(std::int64_t key)> window_size_func = {};
-};
-inline Dataset Dataset::group_by_window(const GroupByWindowArguments& o) const {
-  return group_elements(o.key_func.function, o.reduce_func.function, {o.window_size, o.window_size_func});
-}
-struct Dataset::ScanArguments {
-  class State : public Element {
-   public:
-    template <typename T>
-    requires(std::is_arithmetic_v<T> || std::is_convertible_v<const T&, Element>) State(const T& state)
-        : Element(of(state)) {}
-
-   private:
-    template <typename T>
-    static Element of(const T& state) {
-      if constexpr (std::is_arithmetic_v<T>) {
-        return Tensor(state);
-      } else {
-        return state;
-      }
-    }
-  };
-  class Function {
-   public:
-    template <typename Fn>
-    Function(Fn fn) : function(scan_function(std::move(fn))) {}
-    ScanFunction function;
-  };
-  FieldNamesOnly names_only = {};
-  State initial_state;
-  Function scan_func;
-};
-inline Dataset Dataset::scan(const ScanArguments& o) const {
-  return scan_elements(o.initial_state, o.scan_func.function);
-}
-struct Dataset::BucketArguments {
-  FieldNamesOnly names_only = {};
-  GroupByWindowArguments::Key element_length_func;
-  std::vector<std::int64_t> bucket_boundaries = {};
-  std::vector<std::int64_t> bucket_batch_sizes = {};
-  PaddedShapes padded_shapes = {};
-  PaddingValue padding_values = 0;
-  bool pad_to_bucket_boundary = false;
-  bool no_padding = false;
-  bool drop_remainder = false;
-};
-inline Dataset Dataset::bucket_by_sequence_length(const BucketArguments& o) const {
-  return bucket_elements(
-      o.element_length_func.function, o.bucket_boundaries, o.bucket_batch_sizes,
-      {{}, o.padded_shapes, o.padding_values, o.pad_to_bucket_boundary, o.no_padding, o.drop_remainder});
-}
-class Dataset::GeneratorMaker {
- public:
-  template <typename Fn>
-  GeneratorMaker(Fn fn) {
-    if constexpr (std::is_convertible_v<Fn, std::function<Generator()>>) {
-      make_ = std::move(fn);
-    } else {
-      make_ = [fn = std::move(fn)]() mutable {
-        auto items = std::make_shared<std::decay_t<decltype(fn())>>(fn());
-        return Generator([items, next = items->begin()]() mutable -> std::optional<Element> {
-          if (next == items->end()) return std::nullopt;
-          return element(*next++);
-        });
-      };
-    }
-  }
-
- private:
-  friend class Dataset;
-  template <typename T>
-  static Element element(const T& item) {
-    if constexpr (std::is_convertible_v<const T&, Element>) {
-      return item;
-    } else {
-      return Tensor(item);
-    }
-  }
-  std::function<Generator()> make_;
-};
-struct Dataset::GeneratorOptions {
-  FieldNamesOnly names_only = {};
-  ElementSpec output_signature = {};
-};
-template <int>
-Dataset Dataset::from_generator(GeneratorMaker make, ElementSpec spec) {
-  return generated(std::move(make.make_), std::move(spec));
-}
-inline Dataset Dataset::from_generator(GeneratorMaker make, const GeneratorOptions& options) {
-  return generated(std::move(make.make_), options.output_signature);
-}
 
 }  // namespace lockstep::data
 
@@ -589,3 +488,5 @@ namespace lockstep {
 // Python's len(dataset): see Dataset::len().
 inline std::int64_t len(const data::Dataset& dataset) { return dataset.len(); }
 }  // namespace lockstep
+
+#include "lockstep/data/dataset_arguments.h"

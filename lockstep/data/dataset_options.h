@@ -76,6 +76,16 @@ struct PrefetchKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t buffer_size = -1;
 };
+// A number of elements; numpy() as of the tensor that TensorFlow returns.
+class Cardinality {
+ public:
+  constexpr Cardinality(std::int64_t count) : count_(count) {}
+  constexpr operator std::int64_t() const { return count_; }
+  constexpr std::int64_t numpy() const { return count_; }
+
+ private:
+  std::int64_t count_;
+};
 // A number or a string, or a tensor of one.
 struct PaddingValue {
   template <typename T>
@@ -183,7 +193,7 @@ struct GroupByWindowOptions {
 struct BucketOptions {
   FieldNamesOnly names_only = {};
   PaddedShapes padded_shapes = {};  // default: those of element_spec()
-  PaddingValue padding_values = 0;
+  PaddingValues padding_values = 0;
   bool pad_to_bucket_boundary = false;
   bool no_padding = false;
   bool drop_remainder = false;

@@ -18,16 +18,7 @@ using data::AUTOTUNE;
 using data::INFINITE_CARDINALITY;
 using data::UNKNOWN_CARDINALITY;
 
-// A number of elements; numpy() is it, as in Python.
-class Cardinality {
- public:
-  constexpr Cardinality(std::int64_t count) : count_(count) {}
-  constexpr operator std::int64_t() const { return count_; }
-  constexpr std::int64_t numpy() const { return count_; }
-
- private:
-  std::int64_t count_;
-};
+using data::Cardinality;
 inline Cardinality cardinality(const Dataset& dataset) { return dataset.cardinality(); }
 inline Element get_single_element(const Dataset& dataset) { return dataset.get_single_element(); }
 inline ElementSpec get_structure(const Dataset& dataset) { return dataset.element_spec(); }

@@ -173,7 +173,12 @@ Strategy::Scope::Scope(Strategy* strategy) : previous_(t_strategy) {
   }
   t_strategy = strategy;
 }
-Strategy::Scope::~Scope() { t_strategy = previous_; }
+Strategy::Scope::~Scope() { exit(); }
+void Strategy::Scope::exit() {
+  if (ended_) return;
+  t_strategy = previous_;
+  ended_ = true;
+}
 
 void Strategy::run_replicas(const std::function<void(int)>& fn, int count) {
   if (t_strategy && get_replica_context()) {

@@ -216,9 +216,12 @@ class Strategy {
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
+    // Ends the scope before the end of the block, as the end of a with statement does.
+    void exit();
 
    private:
     Strategy* previous_;
+    bool ended_ = false;
   };
   [[nodiscard("the scope ends with the guard: auto scope = strategy.scope();")]] Scope scope() { return Scope(this); }
 

@@ -137,6 +137,13 @@ struct ConstantKeywords {
 inline InitializerPtr Identity(const GainKeywords& o) { return Identity(o.gain); }
 inline InitializerPtr Constant(const ConstantKeywords& o) { return Constant(o.value); }
 
+// VarianceScaling(0.1, {.mode = "fan_avg"}).
+template <std::floating_point T>
+InitializerPtr VarianceScaling(T scale, VarianceScalingOptions options = {}) {
+  options.scale = scale;
+  return VarianceScaling(std::move(options));
+}
+
 }  // namespace lockstep::initializers
 
 namespace lockstep::callbacks {
@@ -150,7 +157,7 @@ inline CallbackPtr LearningRateScheduler(const ScheduleKeywords& o) {
   return LearningRateScheduler(o.schedule, o.verbose);
 }
 // The first argument by position: EarlyStopping("val_loss", {.patience = 3}), TensorBoard("logs").
-inline std::shared_ptr<EarlyStoppingCallback> EarlyStopping(const TextArg& monitor, EarlyStoppingOptions options = {}) {
+inline EarlyStoppingPtr EarlyStopping(const TextArg& monitor, EarlyStoppingOptions options = {}) {
   options.monitor = monitor;
   return EarlyStopping(std::move(options));
 }

@@ -14,6 +14,13 @@
 namespace lockstep::ops {
 namespace {
 
+Tensor rows_of_classes(const Tensor& x) {
+  if (x.rank() == 0)
+    throw_invalid_argument("softmax_cross_entropy_with_logits: logits and labels require an axis of classes");
+  const std::int64_t classes = x.dim(-1);
+  return reshape(x, {Extent(-1), classes != kUnknownDim ? Extent(classes) : Extent(dim_of(x, x.rank() - 1))});
+}
+
 bool channels_first(std::string_view data_format) { return data_format.starts_with("NC"); }
 
 // One entry per axis of the tensor from one per spatial axis: 1 for batch and channels.
@@ -132,11 +139,20 @@ Tensor tanh(const Tensor& x) { return call1("Tanh", {x}); }
 Tensor softmax(const Tensor& x, int axis) { return along_last("Softmax", x, axis); }
 Tensor log_softmax(const Tensor& x, int axis) { return along_last("LogSoftmax", x, axis); }
 
+// The operations take matrices. As in TensorFlow the leading axes are one for them.
 Tensor sparse_softmax_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels) {
+  if (logits.shape().known_rank() && logits.rank() != 2) {
+    const Tensor rows = reshape(labels, {-1});
+    return reshape(sparse_softmax_cross_entropy_with_logits(rows_of_classes(logits), rows), shape(labels));
+  }
   if (auto fused = try_softmax_cross_entropy(logits, labels)) return *fused;
   return call("SparseSoftmaxCrossEntropyWithLogits", {logits, labels})[0];
 }
 Tensor softmax_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels) {
+  if (logits.shape().known_rank() && logits.rank() != 2) {
+    const Tensor losses = softmax_cross_entropy_with_logits(rows_of_classes(logits), rows_of_classes(labels));
+    return reshape(losses, slice_axis(shape(logits), 0, 0, -1));
+  }
   if (auto fused = try_softmax_cross_entropy(logits, labels)) return *fused;
   return call("SoftmaxCrossEntropyWithLogits", {logits, labels})[0];
 }

@@ -256,6 +256,31 @@ requires std::is_arithmetic_v<T> Tensor convert_to_tensor(std::initializer_list<
   return convert_to_tensor(std::vector<T>(values), keywords.dtype);
 }
 
+// Of tensors in braces, as of a list in Python: constant({loss, norm}).
+template <typename T>
+concept TensorInBraces = std::is_same_v<T, Tensor> || std::is_same_v<T, Nested<Tensor>>;
+template <TensorInBraces T>
+Tensor convert_to_tensor(std::initializer_list<T> values) {
+  return stack(Tensors(values.begin(), values.end()));
+}
+template <TensorInBraces T>
+Tensor constant(std::initializer_list<T> values) {
+  return stack(Tensors(values.begin(), values.end()));
+}
+// Of lists of variables, by their values.
+template <lockstep::internal::StandsFor<Tensor> V>
+ClippedTensors clip_by_global_norm(const std::vector<V>& variables, double clip_norm) {
+  return clip_by_global_norm(Tensors(variables.begin(), variables.end()), clip_norm);
+}
+template <lockstep::internal::StandsFor<Tensor> V>
+Tensor add_n(const std::vector<V>& variables) {
+  return add_n(Tensors(variables.begin(), variables.end()));
+}
+template <lockstep::internal::StandsFor<Tensor> V>
+Tensor global_norm(const std::vector<V>& variables) {
+  return global_norm(Tensors(variables.begin(), variables.end()));
+}
+
 // shape(x, {.out_type = "int64"}), size(x, {.out_type = int64}).
 struct OutTypeKeywords {
   FieldNamesOnly names_only = {};

@@ -107,12 +107,25 @@ namespace experimental {
 using lookup::MutableHashTable;
 }
 
+struct BucketsKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_oov_buckets = 0;
+};
 // Ids of words; unknown ones get an id behind them by their hash. Without buckets: -1.
 class StaticVocabularyTable {
  public:
   StaticVocabularyTable() = default;
   StaticVocabularyTable(const KeyValueTensorInitializer& initializer, std::int64_t num_oov_buckets);
+  StaticVocabularyTable(const KeyValueTensorInitializer& initializer, const BucketsKeywords& keywords)
+      : StaticVocabularyTable(initializer, keywords.num_oov_buckets) {}
   Tensor lookup(const Tensor& keys) const;
+  RaggedTensor lookup(const RaggedTensor& keys) const { return keys.with_flat_values(lookup(keys.flat_values())); }
+  template <std::same_as<Nested<Tensor>> Keys>
+  Tensor lookup(const Keys& keys) const {
+    return lookup(keys.leaf());
+  }
+  template <typename Keys>
+  requires std::is_convertible_v<const Keys&, Tensor> Tensor operator[](const Keys& keys) const { return lookup(keys); }
   std::int64_t size() const { return table_.size() + num_oov_buckets_; }
 
  private:

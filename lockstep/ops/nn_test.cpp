@@ -283,6 +283,15 @@ TEST(Losses, SparseCrossEntropy) {
   const Tensor x = Tensor::from_vector(F{1, 2, 3}, Shape{1, 3});
   EXPECT_NEAR(sparse_softmax_cross_entropy_with_logits(x, constant_ints({0})).item<float>(), 2.407606f, 1e-6);
   EXPECT_THROW(sparse_softmax_cross_entropy_with_logits(x, constant_ints({3})), Error);
+  // Of more axes, and of one (TensorFlow 2.21).
+  const Tensor texts = reshape(sin(cast(range(24), DType::kFloat32)), {2, 3, 4});
+  const Tensor losses = sparse_softmax_cross_entropy_with_logits(texts, Tensor({{0, 3, 1}, {2, 2, 0}}));
+  EXPECT_EQ(losses.shape(), (Shape{2, 3}));
+  EXPECT_NEAR(losses.to_vector<float>()[4], 1.7683113813400269f, 1e-6);
+  const Tensor shares = add(mul(one_hot(Tensor({{0, 3, 1}, {2, 2, 0}}), 4), 0.5), 0.1);
+  EXPECT_NEAR(softmax_cross_entropy_with_logits(texts, shares).to_vector<float>()[5], 1.0991404056549072f, 1e-6);
+  EXPECT_NEAR(sparse_softmax_cross_entropy_with_logits(texts[0][0], Tensor::scalar(std::int64_t{2})).item<float>(),
+              1.0300077f, 1e-6);
 }
 
 }  // namespace

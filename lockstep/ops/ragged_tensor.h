@@ -11,6 +11,7 @@
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/base/json.h"
+#include "lockstep/ops/fill_value.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/sparse_tensor.h"
 #include "lockstep/tensor/structure.h"
@@ -19,15 +20,6 @@ namespace lockstep {
 
 class RaggedRow;
 
-// A number, a string, or a tensor of one element.
-class FillValue : public Tensor {
- public:
-  FillValue() = default;
-  FillValue(const Tensor& value) : Tensor(value) {}
-  FillValue(const char* text) : Tensor(Tensor::strings({text}, {})) {}
-  template <typename T>
-  requires std::is_arithmetic_v<T> FillValue(T number) : Tensor(Tensor::scalar(number)) {}
-};
 // Keyword arguments of from_tensor() and to_tensor().
 struct RaggedFromTensorKeywords {
   FieldNamesOnly names_only = {};

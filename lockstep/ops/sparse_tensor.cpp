@@ -32,7 +32,8 @@ std::ostream& operator<<(std::ostream& out, const SparseTensor& sparse) {
 
 namespace sparse {
 
-Tensor to_dense(const SparseTensor& sp_input, const Tensor& default_value) {
+Tensor to_dense(const SparseTensor& sp_input, const ToDenseKeywords& keywords) {
+  const Tensor& default_value = keywords.default_value;
   Tensor other = default_value;
   if (!other.defined()) {
     other = sp_input.dtype() == DType::kString ? Tensor::strings({""}, {}) : Tensor::scalar(0.0, sp_input.dtype());

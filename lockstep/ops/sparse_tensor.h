@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/fill_value.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/tensor/structure.h"
 
@@ -69,7 +70,17 @@ struct TransposeKeywords {
   ops::Ints perm = {};
 };
 
-Tensor to_dense(const SparseTensor& sp_input, const Tensor& default_value = {});
+struct ToDenseKeywords {
+  FieldNamesOnly names_only = {};
+  FillValue default_value = {};  // default: 0 or ""
+};
+
+Tensor to_dense(const SparseTensor& sp_input, const ToDenseKeywords& keywords = {});
+// By position. A template, because GCC would take {.default_value = ""} for a tensor.
+template <std::convertible_to<FillValue> Value>
+Tensor to_dense(const SparseTensor& sp_input, const Value& default_value) {
+  return to_dense(sp_input, ToDenseKeywords{{}, default_value});
+}
 SparseTensor from_dense(const Tensor& tensor);
 SparseTensor reorder(const SparseTensor& sp_input);
 SparseTensor add(const SparseTensor& a, const SparseTensor& b);

@@ -45,7 +45,7 @@ std::string format_field(const std::string& filepath, const std::string& field,
                                      log_names(logs)));
 }
 
-class ModelSaver final : public Callback, public keras::ReadsTogether {
+class ModelSaver final : public ModelCheckpointCallback, public keras::ReadsTogether {
  public:
   explicit ModelSaver(ModelCheckpointOptions options)
       : options_(std::move(options)),
@@ -77,6 +77,7 @@ class ModelSaver final : public Callback, public keras::ReadsTogether {
   }
 
   std::string class_name() const override { return "ModelCheckpoint"; }
+  std::optional<double> best() const override { return best_; }
   CallbackState save_state() const override {
     return {{{"best", optional_json(best_)}, {"save_freq", options_.save_freq.save_state()}}, {}};
   }
@@ -166,7 +167,7 @@ std::string format_filepath(const std::string& filepath, int epoch, std::optiona
   return out;
 }
 
-keras::CallbackPtr ModelCheckpoint(ModelCheckpointOptions options) {
+ModelCheckpointPtr ModelCheckpoint(ModelCheckpointOptions options) {
   return std::make_shared<ModelSaver>(std::move(options));
 }
 

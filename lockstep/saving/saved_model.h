@@ -182,6 +182,11 @@ class LoadedModel {
            !std::is_convertible_v<const X&, std::vector<Structure>>) Structure
       call(const std::string& name, const X& argument)
   const { return call(name, std::vector<Structure>{argument}); }
+  // The endpoint of Keras's model.export(): artifact.serve(x).
+  template <typename... X>
+  Structure serve(const X&... arguments) const {
+    return call("serve", std::vector<Structure>{Structure(arguments)...});
+  }
   // __call__.
   Structure operator()(const Structure& inputs, std::optional<bool> training = std::nullopt) const {
     return call("__call__", {inputs}, training);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <concepts>
+#include <map>
 #include <optional>
+#include <vector>
 
 #include "lockstep/tensor/structure.h"
 
@@ -42,6 +44,15 @@ requires(!std::is_convertible_v<const T&, Nested<Tensor>> &&
          }) bool
 operator==(const T& handle, NoneType) {
   return handle.get() == nullptr;
+}
+// if (best_weights == ls::None) of a list or dict that has no value yet: whether it is empty.
+template <typename T>
+bool operator==(const std::vector<T>& list, NoneType) {
+  return list.empty();
+}
+template <typename Key, typename T>
+bool operator==(const std::map<Key, T>& dict, NoneType) {
+  return dict.empty();
 }
 inline bool operator==(const Tensor& x, std::nullopt_t) { return !x.defined(); }
 inline bool operator==(const Nested<Tensor>& x, std::nullopt_t) { return !x.defined(); }

@@ -7,6 +7,10 @@ namespace lockstep {
 template class Nested<Tensor>;
 template class Nested<Shape>;
 
+template <>
+Nested<Shape>::Entry::Entry(std::string name, std::initializer_list<Values> values)
+    : name(std::move(name)), value(Shape(Tensor(values).astype(DType::kInt64).to_vector<std::int64_t>())) {}
+
 namespace internal {
 
 Nested<Tensor> slice_of(const Nested<Tensor>& structure, const Range& range) {

@@ -27,6 +27,10 @@ template <>
 inline Nested<Tensor>::Entry::Entry(std::string name, std::initializer_list<Values> values)
     : name(std::move(name)), value(Tensor(values)) {}
 
+// {{"image", {2, 3}}}: the numbers are extents.
+template <>
+Nested<Shape>::Entry::Entry(std::string name, std::initializer_list<Values> values);
+
 // Compiled once, in the library, instead of in every unit of a program.
 extern template class Nested<Tensor>;
 extern template class Nested<Shape>;

@@ -9,13 +9,7 @@ namespace ls = lockstep;
 namespace np = lockstep::np;
 using ls::Tensor;
 
-namespace {
-
-class NumpyLines : public testing::Test {
- protected:
-  ~NumpyLines() override { ls::random::restore_state(state_); }
-  ls::Json state_ = ls::random::save_state();
-};
+namespace numpy_lines {
 
 void expect_near(const Tensor& found, const std::vector<double>& expected) {
   EXPECT_EQ(found.dtype(), ls::float64);
@@ -29,7 +23,7 @@ std::vector<std::int64_t> integers(const Tensor& found) {
 }
 using Integers = std::vector<std::int64_t>;
 
-TEST_F(NumpyLines, FunctionsDrawNumPysNumbers) {
+TEST(NumpyLines, FunctionsDrawNumPysNumbers) {
   np::random::seed(7);
   const Tensor x = np::random::rand(3, 4);
   EXPECT_EQ(x.shape(), (ls::Shape{3, 4}));
@@ -43,7 +37,7 @@ TEST_F(NumpyLines, FunctionsDrawNumPysNumbers) {
   EXPECT_EQ(integers(np::random::permutation(20))[3], 14);
 }
 
-TEST_F(NumpyLines, RandomStatesShuffleAndChoose) {
+TEST(NumpyLines, RandomStatesShuffleAndChoose) {
   np::random::RandomState rng(3);
   EXPECT_EQ(integers(rng.choice(30, {.size = {5}, .replace = false})), (Integers{15, 5, 22, 26, 18}));
   EXPECT_EQ(integers(rng.choice(4, {.size = {4}, .p = {.1, .2, .3, .4}})), (Integers{2, 2, 2, 2}));
@@ -52,14 +46,14 @@ TEST_F(NumpyLines, RandomStatesShuffleAndChoose) {
   EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{2, 1, 0, 3}));
 }
 
-TEST_F(NumpyLines, GeneratorsDrawNumPysNumbers) {
+TEST(NumpyLines, GeneratorsDrawNumPysNumbers) {
   auto rng = np::random::default_rng(42);
   expect_near(rng.random({3, 2})[0], {0.7739560485559633, 0.4388784397520523});
   EXPECT_EQ(rng.random({.size = {3}, .dtype = "float32"}).to_vector<float>()[0], 0.7357523441314697f);
   expect_near(rng.standard_normal({3}), {-0.016801157504288795, -0.85304392757358, 0.8793979748628286});
 }
 
-TEST_F(NumpyLines, KerassSeedSeedsNumPy) {
+TEST(NumpyLines, KerassSeedSeedsNumPy) {
   ls::keras::utils::set_random_seed(11);
   expect_near(np::random::rand(1), {0.1802696888767692});
   expect_near(np::random::randn(1), {-0.029285193058884988});
@@ -94,4 +88,4 @@ TEST(NumpyFiles, AreWrittenAndRead) {
   EXPECT_TRUE(np::load(folder + "/np_list.npz").contains("arr_1"));
 }
 
-}  // namespace
+}  // namespace numpy_lines

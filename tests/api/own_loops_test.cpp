@@ -7,9 +7,10 @@
 #include "lockstep/lockstep.h"
 
 namespace ls = lockstep;
-using namespace lockstep;
 
-namespace {
+namespace own_loops {
+
+using namespace lockstep;
 
 void expect_near(const Tensor& found, const std::vector<float>& expected) {
   const auto values = found.to_vector<float>();
@@ -118,4 +119,4 @@ TEST(CallbackList, RunsCallbacksInLoopsOfYourOwn) {
   EXPECT_EQ(callbacks.history()["loss"], (std::vector<double>{1.0, 2.0}));
 }
 
-}  // namespace
+}  // namespace own_loops

@@ -77,11 +77,13 @@ class Callback {
   virtual void on_train_batch_end(std::int64_t batch, const Logs& logs) {
     on_train_batch_end(static_cast<int>(batch), logs);
   }
-  virtual void on_train_batch_begin(int batch, const Logs& logs) { on_batch_begin(batch, logs); }
-  virtual void on_train_batch_end(int batch, const Logs& logs) { on_batch_end(batch, logs); }
+  virtual void on_train_batch_begin(int batch, const Logs& logs) { on_batch_begin(std::int64_t{batch}, logs); }
+  virtual void on_train_batch_end(int batch, const Logs& logs) { on_batch_end(std::int64_t{batch}, logs); }
   // The older names of the two.
-  virtual void on_batch_begin(std::int64_t, const Logs&) {}
-  virtual void on_batch_end(std::int64_t, const Logs&) {}
+  virtual void on_batch_begin(std::int64_t batch, const Logs& logs) { on_batch_begin(static_cast<int>(batch), logs); }
+  virtual void on_batch_begin(int, const Logs&) {}
+  virtual void on_batch_end(std::int64_t batch, const Logs& logs) { on_batch_end(static_cast<int>(batch), logs); }
+  virtual void on_batch_end(int, const Logs&) {}
   virtual void on_test_begin(const Logs&) {}
   virtual void on_test_end(const Logs&) {}
   virtual void on_test_batch_begin(std::int64_t batch, const Logs& logs) {

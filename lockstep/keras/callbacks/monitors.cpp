@@ -146,7 +146,7 @@ void EarlyStoppingCallback::restore_state(const CallbackState& state) {
   for (const auto& [name, tensor] : state.tensors) best_weights_->push_back(tensor);
 }
 
-std::shared_ptr<EarlyStoppingCallback> EarlyStopping(EarlyStoppingOptions options) {
+EarlyStoppingPtr EarlyStopping(EarlyStoppingOptions options) {
   return std::make_shared<EarlyStoppingCallback>(std::move(options));
 }
 

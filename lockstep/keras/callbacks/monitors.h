@@ -79,6 +79,7 @@ class EarlyStoppingCallback : public Callback, public keras::ReadsTogether {
   int stopped_epoch() const { return stopped_epoch_; }  // 0: was not stopped
   int best_epoch() const { return best_epoch_; }
   std::optional<double> best() const { return best_; }
+  int wait() const { return wait_; }
 
  private:
   EarlyStoppingOptions options_;
@@ -87,7 +88,17 @@ class EarlyStoppingCallback : public Callback, public keras::ReadsTogether {
   std::optional<double> best_;
   std::optional<Tensors> best_weights_;
 };
-std::shared_ptr<EarlyStoppingCallback> EarlyStopping(EarlyStoppingOptions options = {});
+// The handle of one, with its results: stopping.stopped_epoch().
+class EarlyStoppingPtr : public std::shared_ptr<EarlyStoppingCallback> {
+ public:
+  using shared_ptr::shared_ptr;
+  EarlyStoppingPtr(std::shared_ptr<EarlyStoppingCallback> callback) : shared_ptr(std::move(callback)) {}
+  int stopped_epoch() const { return get()->stopped_epoch(); }
+  int best_epoch() const { return get()->best_epoch(); }
+  std::optional<double> best() const { return get()->best(); }
+  int wait() const { return get()->wait(); }
+};
+EarlyStoppingPtr EarlyStopping(EarlyStoppingOptions options = {});
 
 struct ReduceLROnPlateauOptions {
   std::string monitor = "val_loss";

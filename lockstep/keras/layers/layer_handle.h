@@ -189,6 +189,8 @@ class LayerHandle : public Handle<Layer> {
   // each. Throws InvalidArgument for others.
   Structure get_initial_state(const Extent& batch_size) const;
   Structure get_initial_state(const InitialStateKeywords& o) const { return get_initial_state(o.batch_size); }
+  // Of a cell: the sizes of its states.
+  std::vector<std::int64_t> state_size() const;
   // Of Discretization: the boundaries that were given, or that adapt() found. Throws InvalidArgument for others.
   std::vector<double> bin_boundaries() const;
   // Learns the layer's state from an array of all samples or from a dataset of batches: normalization.adapt(x). Throws

@@ -67,10 +67,16 @@ LayerHandle StackedRNNCells(std::vector<LayerHandle> cells, NamedOptions options
 //   auto x = layers::RNN(keras::make_layer<MinimalRNNCell>(4))(sequences);
 class Cell : public keras::Layer {
  public:
-  // The size of each state (cell.state_size in Python). The first is the output's too.
+  // The size of each state (cell.state_size in Python). The first is the output's too, unless output_size() is another.
   virtual std::vector<std::int64_t> state_size() const = 0;
-  // call(self, inputs, states) of Python: the output, and the list of the next states.
-  virtual keras::Structure call(const keras::Structure& inputs, const keras::Structure& states) = 0;
+  virtual std::int64_t output_size() const { return state_size().at(0); }
+  // The states with which a sequence of `batch_size` rows begins: zeros.
+  keras::Structure get_initial_state(const Extent& batch_size) const override;
+  // call(self, inputs, states) of Python: the output, and the list of the next states; with `training=False` the one
+  // with `context.training`. A class overrides one of the two.
+  virtual keras::Structure call(const keras::Structure& inputs, const keras::Structure& states);
+  virtual keras::Structure call(const keras::Structure& inputs, const keras::Structure& states,
+                                const keras::CallContext& context);
   keras::Structure call(const keras::Structure& given, const keras::CallContext& context) override;
   std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }
 

@@ -225,14 +225,12 @@ class UserCell : public RnnCell {
   explicit UserCell(std::shared_ptr<layers::Cell> cell) : cell_(std::move(cell)) {}
   LayerHandle layer() override { return cell_; }
   Ints state_sizes() const override { return cell_->state_size(); }
+  std::int64_t output_size() const override { return cell_->output_size(); }
   std::vector<DType> state_dtypes() const override {
     return std::vector<DType>(state_sizes().size(), cell_->compute_dtype());
   }
   bool begins_as_tensor(std::size_t) const override { return true; }
-  Structure get_initial_state(const Extent& batch_size) const override {
-    return overrides_layer(*cell_, &Layer::get_initial_state) ? cell_->get_initial_state(batch_size)
-                                                              : RnnCell::get_initial_state(batch_size);
-  }
+  Structure get_initial_state(const Extent& batch_size) const override { return cell_->get_initial_state(batch_size); }
   CellMasks draw_masks(const Tensor&) override { return {}; }
   Tensor project(const Tensor& x, const CellMasks&) override { return ops::cast(x, cell_->compute_dtype()); }
   Result step(const Tensor& x, const Tensors& states, const CellMasks&) override {
@@ -472,6 +470,10 @@ std::shared_ptr<RnnCell> as_cell(const LayerHandle& layer) {
   auto cell = std::dynamic_pointer_cast<layers::Cell>(layer.ptr());
   return cell ? std::make_shared<UserCell>(std::move(cell)) : nullptr;
 }
+std::vector<std::int64_t> LayerHandle::state_size() const {
+  if (const auto cell = as_cell(*this)) return cell->state_sizes();
+  throw_invalid_argument(fmt::format("{} '{}' has no state_size: it is not a cell", class_name(), name()));
+}
 std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, NamedOptions options) {
   return std::make_shared<StackedCells>(
       StackedOptions{std::move(cells), std::move(options.name), options.trainable, std::move(options.dtype)});
@@ -500,9 +502,20 @@ LayerHandle SimpleRNNCell(std::int64_t units, RNNOptions options) {
   options.units = units;
   return keras::make_simple_rnn_cell(std::move(options));
 }
-keras::Structure Cell::call(const keras::Structure& given, const keras::CallContext&) {
+keras::Structure Cell::call(const keras::Structure& given, const keras::CallContext& context) {
   const auto& [inputs, states] = given;
+  return call(inputs, states, context);
+}
+keras::Structure Cell::call(const keras::Structure& inputs, const keras::Structure& states, const keras::CallContext&) {
   return call(inputs, states);
+}
+keras::Structure Cell::call(const keras::Structure&, const keras::Structure&) {
+  throw_unimplemented(fmt::format("class {} does not override call(inputs, states)", class_name()));
+}
+keras::Structure Cell::get_initial_state(const Extent& batch_size) const {
+  keras::Structure::List states;
+  for (const std::int64_t size : state_size()) states.emplace_back(ops::zeros({batch_size, size}, compute_dtype()));
+  return keras::Structure::list(std::move(states));
 }
 
 LayerHandle StackedRNNCells(std::vector<LayerHandle> cells, NamedOptions options) {

@@ -115,6 +115,11 @@ using LossFunction = std::function<Loss::KerasFunction>;
 LossPtr get(const LossArg& identifier);
 LossPtr deserialize(const Json& config);
 Json serialize(const LossPtr& loss);
+// Of an object of a class of one's own.
+template <std::derived_from<Loss> T>
+Json serialize(const T& object) {
+  return serialize(LossPtr(std::shared_ptr<Loss>(std::shared_ptr<Loss>(), const_cast<T*>(&object))));
+}
 // A custom loss from a function. compile takes functions as they are.
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction = "sum_over_batch_size");
 

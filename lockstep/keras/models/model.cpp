@@ -98,6 +98,17 @@ LayerPtr Model::share(std::shared_ptr<Model> model) {
   return impl;
 }
 
+std::vector<std::string> SubclassedImpl::argument_names() const {
+  const Model* const found = object();
+  return found ? found->argument_names() : Layer::argument_names();
+}
+
+std::vector<std::string> SubclassedImpl::call_parameters() const {
+  std::vector<std::string> names = argument_names();
+  names.insert(names.end(), {"training", "mask"});
+  return names;
+}
+
 Json SubclassedImpl::get_config() const { return checked_object().get_config(); }
 void SubclassedImpl::build(const Nested<Shape>& shapes) {
   struct Scope {

@@ -78,6 +78,8 @@ class Model {
   // call(self, inputs, training=None, mask=None): both are in `context`, and layers that the model calls inherit
   // `training`.
   virtual Structure call(const Structure& inputs, const CallContext& context);
+  // Names of call()'s leading arguments. With several, `inputs` of call() are their list: encoder(x, hidden).
+  virtual std::vector<std::string> argument_names() const { return {"inputs"}; }
   // Called for a model without layers that were built already; a class may override it. Of a model that has not been
   // built, the same as build_for().
   virtual void build(const Nested<Shape>& shapes);
@@ -105,6 +107,10 @@ class Model {
   template <PositionalArgument T>
   Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
     return (*impl())(first, second, options);
+  }
+  template <PositionalArgument T, PositionalArgument U>
+  Structure operator()(const Structure& first, const T& second, const U& third, const CallOptions& options = {}) const {
+    return (*impl())(first, second, third, options);
   }
 
   // Whether it is a model: false for an empty one, as None is in Python.

@@ -186,6 +186,8 @@ class SubclassedImpl : public ModelImpl {
   std::vector<LayerPtr> layers() const override;
   bool is_subclassed() const override { return true; }
   bool supports_masking() const override { return false; }
+  std::vector<std::string> argument_names() const override;
+  std::vector<std::string> call_parameters() const override;
   // The dtypes and shapes of the first call's inputs; empty before (tf.keras's save_spec()).
   const std::optional<Nested<TensorInfo>>& save_spec() const { return save_spec_; }
 

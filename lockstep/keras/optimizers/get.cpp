@@ -104,8 +104,11 @@ const keras::ClassFamily<Optimizer>& classes() {
 }
 
 void Optimizer::set_base_config(const Json& config) {
+  // Arguments of old versions of Keras's own classes, which other classes may have with another meaning.
+  Json arguments = config;
+  for (const char* old : {"lr", "decay"}) arguments.erase(old);
   CommonOptions options = options_;
-  keras::FieldReader reader(class_name(), config);
+  keras::FieldReader reader(class_name(), arguments);
   common_fields(reader, options);
   set_options(std::move(options));
 }

@@ -92,10 +92,9 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Wi
     v("output_mode", o.output_mode);
     v("output_sequence_length", o.output_sequence_length);
     v("pad_to_max_tokens", o.pad_to_max_tokens);
-    bool ragged = false;
     v("sparse", o.sparse);
-    v("ragged", ragged);
-    if (ragged) throw_unimplemented("TextVectorization: ragged outputs are not supported");
+    v("ragged", o.ragged);
+    if (o.ragged) throw_unimplemented("TextVectorization: ragged outputs are not supported");
     v("vocabulary", o.vocabulary);
     v("idf_weights", o.idf_weights);
     v("encoding", null_ignored(o.encoding));

@@ -1,6 +1,7 @@
 // keras.optimizers.schedules: learning rates that change with the step. Computed in float32 as Keras does.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,6 +50,12 @@ bool is_schedule(const Json& value);
 // Throws InvalidArgument for an unknown class or a missing keyword.
 SchedulePtr deserialize(const Json& config);
 Json serialize(const SchedulePtr& schedule);
+// Of an object of a class of one's own.
+template <std::derived_from<LearningRateSchedule> T>
+Json serialize(const T& object) {
+  return serialize(SchedulePtr(
+      std::shared_ptr<LearningRateSchedule>(std::shared_ptr<LearningRateSchedule>(), const_cast<T*>(&object))));
+}
 
 // Arguments without a default are given by position or by name: ExponentialDecay(0.1, 1000, 0.9),
 // ExponentialDecay(0.1, {.decay_steps = 1000, .decay_rate = 0.9}). Throws InvalidArgument for one that is missing.
