@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
+#include "lockstep/keras/layers/old_layers_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -65,13 +66,26 @@ Json dtype_of_embeddings(const Json& value) {
   return name.starts_with("int") || name.starts_with("uint") ? Json("float32") : value;
 }
 
-Json only_mode_0(const Json& value) {
-  if (value != Json(0))
-    throw_unimplemented(fmt::format(
-        "BatchNormalization of Keras 1 with mode {}, which normalizes each sample or batch by itself in prediction, "
-        "has no counterpart in Keras 3; only mode 0 is read",
-        dump_json(value)));
+// Keras 1 adds the regularizer of a whole batch to the loss; later versions divide it by the number of samples.
+Json sum_over_the_batch(const Json& value) {
+  const auto has = [&](const char* key) {
+    const Json factor = value.is_object() ? value.value(key, Json()) : value;
+    return factor.is_number() && factor.get<double>() != 0;
+  };
+  if (has("l1") || has("l2"))
+    log_warning("Keras 1 adds a regularizer of activities to the loss as it is; it is divided by the batch size here");
   return value;
+}
+
+// Whose statistics for mode 0 are not those of a fused operation.
+void change_batch_normalization(Json& object) {
+  Json& config = object["config"];
+  if (config.value("mode", Json(0)) == Json(0)) {
+    config.erase("mode");
+    config["fused_statistics"] = false;
+  } else {
+    object["class_name"] = keras::kBatchNormalizationWithMode;
+  }
 }
 
 // Keras 1 names the whole shape, of which the padding follows: n of `n = (inputs - 1) * stride + …` is known modulo
@@ -175,6 +189,7 @@ constexpr OldClass kClasses[] = {
     {2, "UnifiedLSTM", "LSTM", ""},
     {2, "UnifiedGRU", "GRU", ""},
     {2, "BatchNormalization", "BatchNormalization", kFused},
+    {1, "BatchNormalization", "BatchNormalization", "", change_batch_normalization},
     {2, "BatchNormalizationV1", "BatchNormalization", kFused},
     {2, "BatchNormalizationV2", "BatchNormalization", kFused},
     {2, "Add", "Add", kAllMasks},
@@ -220,7 +235,9 @@ constexpr OldArgument kArguments[] = {
     {1, "SeparableConv2D", "init", "depthwise_initializer"},
     {1, "BatchNormalization", "gamma_init", "gamma_initializer"},
     {1, "BatchNormalization", "beta_init", "beta_initializer"},
-    {1, "BatchNormalization", "mode", "", only_mode_0},
+    {1, "", "activity_regularizer", "activity_regularizer", sum_over_the_batch},
+    {1, "ActivityRegularization", "l1", "l1", sum_over_the_batch},
+    {1, "ActivityRegularization", "l2", "l2", sum_over_the_batch},
     {1, "", "output_dim", "units"},
     {1, kConvolutions, "nb_filter", "filters"},
     {1, kConvolutions, "nb_row nb_col", "kernel_size"},

@@ -9,6 +9,7 @@
 #include "lockstep/saving/old_config_table_internal.h"
 #include "lockstep/saving/old_json_internal.h"
 #include "lockstep/saving/old_operations_internal.h"
+#include "lockstep/saving/old_weights_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -80,6 +81,7 @@ class Upgrade {
     if (out.contains("inbound_nodes")) out.erase("build_config");  // the calls build the layer
     if (out["config"].is_object()) {
       out["config"] = arguments(out["class_name"].text(), out["config"]);
+      if (facts_.major == 1) turn_axes_of_constraints(out["class_name"].text(), out["config"]);
       if (row && !row->added.empty()) {
         const Json added = Json::parse(row->added);
         for (const auto& [key, value] : added.items()) {
@@ -122,6 +124,31 @@ class Upgrade {
       out["data_format"] = facts_.data_format;
     }
     return out;
+  }
+
+  // Constraints name axes of kernels, whose order was another one.
+  static void turn_axes_of_constraints(const std::string& class_name, Json& config) {
+    const Json format = config.value("data_format", Json());
+    for (const char* key : {"kernel_constraint", "depthwise_constraint", "pointwise_constraint"}) {
+      if (!config.contains(key) || !config[key].is_object() || !config[key].contains("config")) continue;
+      Json& arguments = config[key]["config"];
+      if (!arguments.is_object() || !arguments.contains("axis")) continue;
+      const auto turned = [&](const Json& axis) {
+        if (!axis.is_number_integer()) return axis;
+        return Json(kernel_axis(class_name, format.is_string() ? format.text() : "", axis.get<std::int64_t>()));
+      };
+      Json& axis = arguments["axis"];
+      if (!axis.is_array()) {
+        axis = turned(axis);
+        continue;
+      }
+      std::set<std::int64_t> axes;  // those of Conv1D can coincide
+      for (const Json& each : axis) {
+        const Json now = turned(each);
+        if (now.is_number_integer()) axes.insert(now.get<std::int64_t>());
+      }
+      axis = Json(std::vector<std::int64_t>(axes.begin(), axes.end()));
+    }
   }
 
   // A Sequential that begins with a Merge of branches has several inputs.

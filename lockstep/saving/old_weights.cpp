@@ -174,6 +174,19 @@ std::size_t saved_count(const Layer& layer, std::size_t ours, bool separate_gate
 
 }  // namespace
 
+std::int64_t kernel_axis(std::string_view class_name, std::string_view data_format, std::int64_t axis) {
+  if (class_name == "Conv1D") {  // (length, 1, channels, filters)
+    const std::int64_t at = axis < 0 ? axis + 4 : axis;
+    return at > 1 ? at - 1 : 0;
+  }
+  for (const KernelRow& row : kernels_of_keras_1()) {
+    if (row.class_name != class_name || row.data_format != data_format) continue;
+    const auto found = std::find(row.order.begin(), row.order.end(), axis < 0 ? axis + row.rank : axis);
+    if (found != row.order.end()) return found - row.order.begin();
+  }
+  return axis;
+}
+
 WeightsOrigin weights_origin(std::string_view keras_version, std::string_view backend) {
   WeightsOrigin origin;
   origin.major = keras_version.starts_with("1") ? 1 : keras_version.starts_with("2") ? 2 : 3;

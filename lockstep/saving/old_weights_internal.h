@@ -14,6 +14,8 @@ struct WeightsOrigin {
   int major = 3;                 // of Keras
   bool flipped_kernels = false;  // Theano's convolutions turn their kernels around
 };
+// The axis of a kernel of a layer, in the terms of Keras 3, that `axis` of the kernel of Keras 1 has become.
+std::int64_t kernel_axis(std::string_view class_name, std::string_view data_format, std::int64_t axis);
 WeightsOrigin weights_origin(std::string_view keras_version, std::string_view backend);
 
 // Whether old_weights() has anything to do for weights of these shapes.

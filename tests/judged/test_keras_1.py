@@ -85,6 +85,37 @@ class SReLU(L.Layer):
         return tf.where(x <= t_left, t_left + a_left * (x - t_left), tf.where(x >= t_right, t_right + a_right * (x - t_right), x))
 
 
+class ParametricSoftplus(L.Layer):
+    def build(self, shape):
+        self.alphas, self.betas = self.add_weight("alphas", shape[1:]), self.add_weight("betas", shape[1:])
+
+    def call(self, x):
+        return tf.math.softplus(self.betas * x) * self.alphas
+
+
+class OwnStatistics(L.Layer):
+    """BatchNormalization with mode 1 or 2."""
+
+    def __init__(self, mode, axis=-1):
+        super().__init__()
+        self.mode, self.axis = mode, axis
+
+    def build(self, shape):
+        self.parts = [self.add_weight(name, (shape[self.axis],), trainable=name in ("gamma", "beta"))
+                      for name in ("gamma", "beta", "running_mean", "running_variance")]
+
+    def call(self, x):
+        if self.mode == 1:
+            mean, variance = tf.nn.moments(x, -1, keepdims=True)
+            return self.parts[0] * (x - mean) / (tf.sqrt(variance + 0.01) + 0.01) + self.parts[1]
+        mean, variance = tf.nn.moments(x, [axis for axis in range(len(x.shape)) if axis != self.axis % len(x.shape)], keepdims=True)
+        gamma, beta = (tf.reshape(part, mean.shape) for part in self.parts[:2])
+        return (x - mean) / tf.sqrt(variance + 0.01) * gamma + beta
+
+
+NORMALIZATION = {"epsilon": 0.01, "axis": -1, "momentum": 0.9, "gamma_regularizer": None, "beta_regularizer": None}
+
+
 # Rows: input shape, class and config of Keras 1, layer of tf-keras, weights of Keras 1. "th": the axes of images are
 # turned for tf-keras, whose CPU kernels have the channels last only.
 ROWS = [
@@ -99,6 +130,10 @@ ROWS = [
     (VECTOR, "MaxoutDense", {**WEIGHTS, "output_dim": 4, "nb_feature": 3, "input_dim": 5}, MaxoutDense(), same),
     (SEQUENCE, "SReLU", {"t_left_init": "zero", "a_left_init": "glorot_uniform", "t_right_init": "glorot_uniform",
                          "a_right_init": "one", "shared_axes": [1]}, SReLU(), same),
+    (SEQUENCE, "ParametricSoftplus", {"alpha_init": 0.2, "beta_init": 5.0}, ParametricSoftplus(), same),
+    (VECTOR, "BatchNormalization", {**NORMALIZATION, "mode": 1}, OwnStatistics(1), same),
+    (VECTOR, "BatchNormalization", {**NORMALIZATION, "mode": 2}, OwnStatistics(2), same),
+    (SEQUENCE, "BatchNormalization", {**NORMALIZATION, "mode": 2, "axis": 1}, OwnStatistics(2, 1), same),
     (VECTOR, "LeakyReLU", {"alpha": 0.2}, L.LeakyReLU(0.2), same),
     (VECTOR, "ThresholdedReLU", {"theta": 0.5}, L.ThresholdedReLU(0.5), same),
     (VECTOR, "Dropout", {"p": 0.4}, L.Dropout(0.4), same),
@@ -317,7 +352,7 @@ def test_a_sequential_of_branches(mode, tmp_path):
 
 
 @pytest.mark.parametrize(("class_name", "config", "text"), [
-    ("BatchNormalization", {"epsilon": 1e-3, "mode": 2, "axis": -1, "momentum": 0.9}, "mode 2"),
+    ("BatchNormalization", {"epsilon": 1e-3, "mode": 3, "axis": -1, "momentum": 0.9}, "mode 3"),
     ("Merge", {"mode": "cos", "concat_axis": -1, "dot_axes": -1}, "cos"),
     ("Deconvolution2D", {**CONV2, **TF, "nb_row": 2, "border_mode": "same", "subsample": [1, 2],
                          "output_shape": [None, 8, 13, 4]}, "even kernel"),
@@ -327,6 +362,62 @@ def test_classes_without_counterpart_are_rejected(class_name, config, text, tmp_
     write(tmp_path / "m.h5", model, [("input_1", []), (names[0], [])])
     if not tool.CONTROL:
         assert text in tool.refused("summary", tmp_path / "m.h5")
+
+
+# Rows: input shape, class and config of Keras 1, shape of its kernel, axes of the constraint.
+CONSTRAINED = [
+    ((3, 8, 7), "Convolution2D", {**CONV2, **TH}, (4, 3, 3, 2), [0]),
+    ((3, 8, 7), "Convolution2D", {**CONV2, **TH}, (4, 3, 3, 2), [1, 2, 3]),
+    (IMAGE, "Convolution2D", {**CONV2, **TF}, (3, 2, 3, 4), [0, 1, 2]),
+    (IMAGE, "Deconvolution2D", {**CONV2, **TF, "output_shape": [None, 10, 8, 4]}, (3, 2, 3, 4), [2]),
+    (SEQUENCE, "Convolution1D", CONV1, (3, 1, 3, 4), [0, 1, 2]),
+    (SEQUENCE, "Convolution1D", CONV1, (3, 1, 3, 4), [3]),
+]
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="Keras 3 does not read these files")
+@pytest.mark.parametrize("row", CONSTRAINED, ids=str)
+def test_constraints_name_the_axes_of_the_kernel_as_it_was(row, tmp_path):
+    """A step of the rate 0 leaves kernels that the constraint has scaled."""
+    shape, class_name, config, kernel_shape, axes = row
+    rng = tool.generator("keras1", "constraints", str(row))
+    constraint = {"name": "MaxNorm", "m": 0.4, "axis": axes[0] if len(axes) == 1 else axes}
+    config = {**config, "W_constraint": constraint, "W_regularizer": None, "activation": "linear"}
+    names, model = model_of([(shape, class_name, config)], shape)
+    saved, bias = rng.normal(0, 1, kernel_shape).astype("float32"), rng.normal(0, 1, 4).astype("float32")
+    norms = np.sqrt((saved ** 2).sum(tuple(axes), keepdims=True))
+    x = rng.normal(0, 1, (4, *shape)).astype("float32")
+    outputs = {}
+    for name, value in ("start", saved), ("scaled", saved * np.clip(norms, 0, 0.4) / (1e-7 + norms)):
+        write(tmp_path / f"{name}.h5", model, [("input_1", []), (names[0], [value, bias])])
+        outputs[name] = tool.predict(tmp_path / f"{name}.h5", x, tmp_path)[0][1]
+    tool.save_npz(tmp_path / "d.npz", x=x, y=np.zeros_like(outputs["start"]))
+    sgd = json.dumps({"class_name": "SGD", "config": {"learning_rate": 0.0}})
+    tool.ok("fit", tmp_path / "start.h5", "--data", tmp_path / "d.npz", "--optimizer", sgd, "--loss", "mse", "--save", tmp_path / "out.keras")
+    tool.assert_close(tool.predict(tmp_path / "out.keras", x, tmp_path)[0][1], outputs["scaled"], 1e-5)
+
+
+@pytest.mark.skipif(tool.CONTROL, reason="Keras 3 does not read these files")
+@pytest.mark.parametrize("shape", [SEQUENCE, IMAGE], ids=str)
+def test_moving_statistics_are_of_all_elements(shape, tmp_path):
+    """Also of those that a mask leaves out; the variance of images has the divisor n."""
+    rng = tool.generator("keras1", "statistics", str(shape))
+    layers = [input_entry(shape), entry("Masking", {"mask_value": 0.0}, "mask", "input_1"),
+              entry("BatchNormalization", {**NORMALIZATION, "mode": 0}, "normal", "mask" if shape is SEQUENCE else "input_1")]
+    config = {"name": "model_1", "layers": [layers[0], *layers[1 if shape is SEQUENCE else 2:]], "input_layers": [["input_1", 0, 0]],
+              "output_layers": [["normal", 0, 0]]}
+    start = [np.abs(rng.normal(0, 1, 3)).astype("float32") + 0.2 for _ in range(4)]
+    write(tmp_path / "m.h5", {"class_name": "Model", "config": config}, [("input_1", []), ("normal", start)])
+    x = rng.normal(0, 1, (4, *shape)).astype("float32")
+    x[:2, -1] = 0
+    tool.save_npz(tmp_path / "d.npz", x=x, y=x)
+    sgd = json.dumps({"class_name": "SGD", "config": {"learning_rate": 0.0}})
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--optimizer", sgd, "--loss", "mse", "--save", tmp_path / "out.weights.h5")
+    axes = tuple(range(x.ndim - 1))
+    with h5py.File(tmp_path / "out.weights.h5") as file:
+        variables = next(group["vars"] for group in file["layers"].values() if "vars" in group and len(group["vars"]) == 4)
+        for name, old, new in ("2", start[2], x.mean(axes)), ("3", start[3], x.var(axes)):
+            tool.assert_close(variables[name][()], (old * 0.9 + new * 0.1).astype("float32"), 1e-5, name)
 
 
 def number(value):

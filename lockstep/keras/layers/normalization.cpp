@@ -68,6 +68,8 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   // Of Keras 2, which computes images and volumes with TensorFlow's fused operation: it takes no masks, and its
   // variance for the moving statistics has the divisor n - 1.
   void use_fused_statistics() { fused_statistics_ = true; }
+  // Of Keras 1, whose statistics are of all elements.
+  void ignore_masks() { ignores_masks_ = true; }
 
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
@@ -118,7 +120,8 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     Tensor gamma = read(weights_.gamma), beta = read(weights_.beta);
     if (context.training && trainable()) {
       const bool fused_statistics = computes_fused_statistics();
-      const Tensor mask = context.mask.is_leaf() && !fused_statistics ? context.mask.leaf() : Tensor();
+      const bool masked = context.mask.is_leaf() && !fused_statistics && !ignores_masks_;
+      const Tensor mask = masked ? context.mask.leaf() : Tensor();
       if (last_axis && !mask.defined() && !options_.renorm && !synchronizing_replica(x)) {
         if (auto fused = ops::try_batch_norm(x, gamma, beta, options_.epsilon.value)) {
           update(weights_.moving_mean, mean, fused->mean);
@@ -261,7 +264,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   }
 
   int rank_ = 0;
-  bool fused_statistics_ = false;
+  bool fused_statistics_ = false, ignores_masks_ = false;
   BatchNormalizationWeights weights_;
   VariablePtr moving_stddev_, renorm_mean_, renorm_stddev_;  // with renorm
   std::optional<double> rmax_, rmin_, dmax_;                 // of renorm_clipping
@@ -514,7 +517,10 @@ std::optional<ops::FixedNorm> fixed_norm(const Layer& layer) {
 
 void register_normalization_layers(ClassTable& registry) {
   registry.add(with_several_axes(flagged_row<BatchNormalizationLayer>(
-      "fused_statistics", [](BatchNormalizationLayer& layer, const Json&) { layer.use_fused_statistics(); },
+      "fused_statistics",
+      [](BatchNormalizationLayer& layer, const Json& fused) {
+        fused == Json(false) ? layer.ignore_masks() : layer.use_fused_statistics();
+      },
       {"BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"})));
   registry.add(layer_row<LayerNormalizationLayer>());
   registry.add(layer_row<GroupNormalizationLayer>());

@@ -145,6 +145,22 @@ class MaxoutDenseLayer : public ConfiguredLayer<MaxoutDenseLayer, MaxoutDenseOpt
   VariablePtr kernel_, bias_;
 };
 
+// Without the batch, and 1 along the axes whose elements share a weight.
+Shape shape_of_a_sample(const Layer& layer, const Shape& inputs, const std::optional<Ints>& shared_axes) {
+  Ints dims = inputs.dims();
+  if (dims.size() < 2)
+    throw_invalid_argument(
+        fmt::format("{} '{}': expected an input of rank 2 or more", layer.class_name(), layer.name()));
+  dims.erase(dims.begin());
+  for (const std::int64_t axis : shared_axes.value_or(Ints())) {
+    if (axis < 1 || axis > static_cast<std::int64_t>(dims.size()))
+      throw_invalid_argument(
+          fmt::format("{} '{}': shared axis {} is outside of the input", layer.class_name(), layer.name(), axis));
+    dims[static_cast<std::size_t>(axis - 1)] = 1;
+  }
+  return Shape(dims);
+}
+
 struct SReLUOptions {
   InitializerArg t_left_initializer = "zeros";
   InitializerArg a_left_initializer = "glorot_uniform";
@@ -172,18 +188,9 @@ class SReLULayer : public ConfiguredLayer<SReLULayer, SReLUOptions> {
   explicit SReLULayer(SReLUOptions options) : ConfiguredLayer(std::move(options)) {}
   bool supports_masking() const override { return true; }
   void build(const Nested<Shape>& shapes) override {
-    Ints dims = shapes.leaf().dims();
-    if (dims.size() < 2) throw_invalid_argument(fmt::format("SReLU '{}': expected an input of rank 2 or more", name()));
-    dims.erase(dims.begin());
-    if (options_.shared_axes) {
-      for (const std::int64_t axis : *options_.shared_axes) {
-        if (axis < 1 || axis > static_cast<std::int64_t>(dims.size()))
-          throw_invalid_argument(fmt::format("SReLU '{}': shared axis {} is outside of the input", name(), axis));
-        dims[static_cast<std::size_t>(axis - 1)] = 1;
-      }
-    }
+    const Shape shape = shape_of_a_sample(*this, shapes.leaf(), options_.shared_axes);
     const auto add = [&](const char* name, const InitializerArg& initializer) {
-      return add_weight({.shape = Shape(dims), .initializer = initializer.object(), .name = name});
+      return add_weight({.shape = shape, .initializer = initializer.object(), .name = name});
     };
     t_left_ = add("t_left", options_.t_left_initializer);
     a_left_ = add("a_left", options_.a_left_initializer);
@@ -201,12 +208,130 @@ class SReLULayer : public ConfiguredLayer<SReLULayer, SReLUOptions> {
   VariablePtr t_left_, a_left_, t_right_, a_right_;
 };
 
+struct ParametricSoftplusOptions {
+  double alpha_init = 0.2;
+  double beta_init = 5.0;
+  std::optional<Ints> shared_axes = std::nullopt;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+
+// alpha · softplus(beta · x), with an alpha and a beta for each element of a sample.
+class ParametricSoftplusLayer : public ConfiguredLayer<ParametricSoftplusLayer, ParametricSoftplusOptions> {
+ public:
+  static constexpr const char* kClass = "ParametricSoftplus";
+  template <typename V>
+  static void fields(V& v, ParametricSoftplusOptions& o) {
+    v("alpha_init", o.alpha_init);
+    v("beta_init", o.beta_init);
+    v("shared_axes", o.shared_axes);
+  }
+  explicit ParametricSoftplusLayer(ParametricSoftplusOptions options) : ConfiguredLayer(std::move(options)) {}
+  bool supports_masking() const override { return true; }
+  void build(const Nested<Shape>& shapes) override {
+    const Shape shape = shape_of_a_sample(*this, shapes.leaf(), options_.shared_axes);
+    const auto add = [&](const char* name, double start) {
+      return add_weight({.shape = shape, .initializer = initializers::Constant(start), .name = name});
+    };
+    alphas_ = add("alphas", options_.alpha_init);
+    betas_ = add("betas", options_.beta_init);
+  }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    return ops::softplus(value(betas_) * inputs.leaf()) * value(alphas_);
+  }
+
+ private:
+  VariablePtr alphas_, betas_;
+};
+
+struct BatchNormalizationWithModeOptions {
+  std::int64_t mode = 2;
+  std::int64_t axis = -1;
+  double momentum = 0.99;
+  double epsilon = 1e-3;
+  InitializerArg gamma_initializer = "ones";
+  InitializerArg beta_initializer = "zeros";
+  RegularizerArg gamma_regularizer = {};
+  RegularizerArg beta_regularizer = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+
+// BatchNormalization with mode 1, which normalizes each sample over its last axis, or 2, which normalizes each batch,
+// also in prediction. The moving statistics are in the file, and nothing reads them.
+class BatchNormalizationWithModeLayer
+    : public ConfiguredLayer<BatchNormalizationWithModeLayer, BatchNormalizationWithModeOptions> {
+ public:
+  static constexpr const char* kClass = kBatchNormalizationWithMode;
+  template <typename V>
+  static void fields(V& v, BatchNormalizationWithModeOptions& o) {
+    v("mode", o.mode);
+    v("axis", o.axis);
+    v("momentum", o.momentum);
+    v("epsilon", o.epsilon);
+    v("gamma_initializer", o.gamma_initializer);
+    v("beta_initializer", o.beta_initializer);
+    v("gamma_regularizer", o.gamma_regularizer);
+    v("beta_regularizer", o.beta_regularizer);
+  }
+  explicit BatchNormalizationWithModeLayer(BatchNormalizationWithModeOptions options)
+      : ConfiguredLayer(std::move(options)) {
+    if (options_.mode != 1 && options_.mode != 2)
+      throw_invalid_argument(
+          fmt::format("BatchNormalization '{}': mode {}, expected 0, 1 or 2", name(), options_.mode));
+  }
+  bool supports_masking() const override { return true; }
+  void build(const Nested<Shape>& shapes) override {
+    const Shape& shape = shapes.leaf();
+    const std::int64_t rank = shape.known_rank() ? shape.rank() : 0;
+    axis_ = options_.axis < 0 ? options_.axis + rank : options_.axis;
+    if (axis_ < 0 || axis_ >= rank || shape[static_cast<int>(axis_)] == kUnknownDim)
+      throw_invalid_argument(
+          fmt::format("BatchNormalization '{}': axis {} of {} is not known", name(), options_.axis, shape.to_string()));
+    const Shape own = {shape[static_cast<int>(axis_)]};
+    gamma_ = add_weight({.shape = own,
+                         .initializer = options_.gamma_initializer.object(),
+                         .regularizer = options_.gamma_regularizer.object(),
+                         .name = "gamma"});
+    beta_ = add_weight({.shape = own,
+                        .initializer = options_.beta_initializer.object(),
+                        .regularizer = options_.beta_regularizer.object(),
+                        .name = "beta"});
+    add_weight({.shape = own, .initializer = "zeros", .trainable = false, .name = "running_mean"});
+    add_weight({.shape = own, .initializer = "ones", .trainable = false, .name = "running_std"});
+  }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    const Tensor& x = inputs.leaf();
+    if (options_.mode == 1) {
+      const ops::Moments own = ops::moments(x, {-1}, true);
+      const Tensor deviation = ops::sqrt(own.variance + options_.epsilon) + options_.epsilon;
+      return value(gamma_) * ((x - own.mean) / deviation) + value(beta_);
+    }
+    ops::Ints others, shape;
+    for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
+      if (axis != axis_) others.push_back(axis);
+      shape.push_back(axis == axis_ ? x.dim(static_cast<int>(axis)) : 1);
+    }
+    const ops::Moments batch = ops::moments(x, others, true);
+    const auto along = [&](const VariablePtr& weight) { return ops::reshape(value(weight), shape); };
+    return (x - batch.mean) * ops::rsqrt(batch.variance + options_.epsilon) * along(gamma_) + along(beta_);
+  }
+
+ private:
+  std::int64_t axis_ = -1;
+  VariablePtr gamma_, beta_;
+};
+
 }  // namespace
 
 void register_keras_1_layers(ClassTable& registry) {
   registry.add(layer_row<HighwayLayer>());
   registry.add(layer_row<MaxoutDenseLayer>());
   registry.add(layer_row<SReLULayer>());
+  registry.add(layer_row<ParametricSoftplusLayer>());
+  registry.add(layer_row<BatchNormalizationWithModeLayer>());
 }
 
 }  // namespace lockstep::keras
