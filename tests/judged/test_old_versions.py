@@ -237,6 +237,27 @@ def test_a_factor_for_each_class(module, activation, tmp_path):
     assert ours == pytest.approx(model.evaluate(x, y, verbose=0), rel=1e-5)
 
 
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("kind", ["sequential", "functional"])
+@pytest.mark.parametrize(("module", "name"), [(keras, "m.h5"), (keras, "m.keras"), (tf_keras, "m.h5"), (tf_keras, "m.keras")])
+def test_outputs_of_models_that_are_called_several_times(module, name, kind, tmp_path):
+    """The first call of a model is its own in Keras 2, and that of a Functional in Keras 3, also in .h5 files."""
+    rng = tool.generator("old", "called", name, kind)
+    x, first = module.Input((3,)), module.Input((3,))
+    layer = module.layers.Dense(3, "tanh")
+    inner = module.Sequential([first, layer]) if kind == "sequential" and module is keras else \
+        module.Sequential([L.InputLayer((3,)), layer]) if kind == "sequential" else module.Model(first, layer(first))
+    once = inner(x)
+    middle = module.Model(x, inner(inner(module.layers.Add()([once, x]))))
+    top = module.Input((3,))
+    model = module.Model(top, [middle(middle(top)), middle(top)])
+    model.set_weights([rng.normal(0, 1, value.shape) for value in model.get_weights()])
+    model.save(tmp_path / name)
+    data = rng.normal(0, 1, (4, 3)).astype("float32")
+    for (_, ours), theirs in zip(tool.predict(tmp_path / name, data, tmp_path), model(data), strict=True):
+        tool.assert_close(ours, np.asarray(theirs), 1e-5)
+
+
 @pytest.mark.skipif(tool.CONTROL, reason="a message of lockstep")
 def test_bias_that_keras_3_adds_along_another_axis(tmp_path):
     """Where the last axis is as long as there are channels, Keras 3 takes it for them; a model of Keras 2 is converted with a warning."""

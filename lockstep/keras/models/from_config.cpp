@@ -116,7 +116,8 @@ class Rebuild {
   }
 
   const Json& config_;
-  bool legacy_ = false;  // entries without a module
+  bool legacy_ = false;      // entries without a module
+  bool list_nodes_ = false;  // of Keras 2
   std::vector<OperationPtr> order_;
   std::map<std::string, OperationPtr> operations_;
   std::map<const Operation*, std::deque<Call>> queue_;
@@ -164,7 +165,8 @@ void Rebuild::create(const Json& entry) {
   if (!nodes->is_array()) fail(fmt::format("layer '{}': inbound_nodes is {}", name, text_of(*nodes)));
   for (const Json& node : *nodes) {
     if (node.empty()) continue;
-    legacy_ = legacy_ || node.is_array();  // tf-keras names modules too
+    list_nodes_ = list_nodes_ || node.is_array();
+    legacy_ = legacy_ || list_nodes_;  // tf-keras names modules too
     queue_[operation.get()].push_back({operation.get(), &node});
   }
 }
@@ -393,7 +395,8 @@ Structure Rebuild::boundary(const Json& json, const char* what) {
     TensorOrigin wanted = *history;
     const auto it = operations_.find(wanted.name);
     const bool functional = it != operations_.end() && dynamic_cast<const FunctionalImpl*>(it->second.get());
-    if ((functional || (legacy_ && is_model(wanted.name))) && wanted.node > 0) --wanted.node;
+    // A model of Keras 2, also a Sequential, begins with a call of its own; in Keras 3 a Functional does.
+    if ((functional || (list_nodes_ && is_model(wanted.name))) && wanted.node > 0) --wanted.node;
     std::string missing;
     Tensor found = tensor(wanted, missing);
     if (!missing.empty())

@@ -201,6 +201,7 @@ class RandomRotationLayer : public AffineLayer<RandomRotationLayer, RandomRotati
   static constexpr const char* kClass = "RandomRotation";
   template <typename V>
   static void fields(V& v, RandomRotationOptions& o) {
+    v.dropped("value_range");  // of Keras 3.0
     image_fields(v, o);
     v("factor", null_read_as(o.factor, 0), Field::kRequired);
     v("fill_mode", o.fill_mode);
