@@ -13,6 +13,7 @@
 #include "lockstep/cli/target_kind_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/keras/plot_model.h"
+#include "lockstep/random/seeds.h"
 #include "lockstep/saving/keras_export.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/train/model_io_internal.h"
@@ -152,6 +153,7 @@ int convert_graph(const Arguments& arguments, const formats::Detected& found) {
 }  // namespace
 
 int convert_model(const Arguments& arguments) {
+  random::set_random_seed(0);  // the seeds of layers without one: equal files for equal models
   const std::string in = arguments.text("IN");
   const std::string out = arguments.text("OUT");
   const Kind kind = target_kind(out, arguments.maybe("--to"));

@@ -12,6 +12,7 @@
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/philox_internal.h"
 #include "lockstep/random/batch_slice.h"
+#include "lockstep/random/graph_draws_internal.h"
 
 namespace lockstep::random {
 namespace {
@@ -72,6 +73,8 @@ Tensor own_rows(std::string_view what, const Shape& shape, int rank_of_parameter
 }  // namespace
 
 Tensor gamma(const ShapeArg& known, const Parameter& alpha, const ParameterOptions& o) {
+  if (drawn_by_graph(known, o.seed))
+    return stateless_gamma({.shape = known, .seed = any_seed_in_graph(o.seed), .alpha = alpha, .dtype = o.dtype});
   const Shape& shape = known.shape();
   checked_count("gamma", shape);
   const SeedPair pair = draw_seed(o.seed);
@@ -97,6 +100,15 @@ Tensor gamma(const ShapeArg& known, const Parameter& alpha, const ParameterOptio
 }
 
 Tensor beta(const ShapeArg& known, const Parameter& alpha, const Parameter& beta, const ParameterOptions& o) {
+  if (drawn_by_graph(known, o.seed)) {
+    const Tensor first = any_seed_in_graph(o.seed), second = first + std::int32_t{12};
+    const auto draw = [&](const Tensor& seed, const Parameter& parameter) {
+      const Tensor whole = ops::broadcast_to(ops::cast(parameter, o.dtype), known);
+      return stateless_gamma({.shape = known, .seed = seed, .alpha = whole, .dtype = o.dtype});
+    };
+    const Tensor a = draw(first, alpha);
+    return a / (a + draw(second, beta));
+  }
   const Shape& shape = known.shape();
   checked_count("beta", shape);
   const std::vector<double> alphas = parameters("beta", shape, alpha, o.dtype);
@@ -109,6 +121,15 @@ Tensor beta(const ShapeArg& known, const Parameter& alpha, const Parameter& beta
 
 Tensor binomial(const ShapeArg& known, const Parameter& counts, const Parameter& probabilities,
                 const ParameterOptions& o) {
+  if (drawn_by_graph(known, o.seed)) {
+    const DType dtype = o.dtype == DType::kBFloat16 ? DType::kFloat32 : DType(o.dtype);
+    const Tensor drawn = stateless_binomial({.shape = known,
+                                             .seed = any_seed_in_graph(o.seed),
+                                             .counts = counts,
+                                             .probs = probabilities,
+                                             .output_dtype = dtype});
+    return ops::cast(drawn, o.dtype);
+  }
   const Shape& shape = known.shape();
   checked_count("binomial", shape);
   const SeedPair pair = draw_seed(o.seed);

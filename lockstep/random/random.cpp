@@ -11,9 +11,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/functions.h"
 #include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/ops/operators.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/philox_internal.h"
+#include "lockstep/random/graph_draws_internal.h"
 
 namespace lockstep::random {
 namespace {
@@ -79,15 +82,18 @@ void check_shape(const char* what, const Shape& shape) {
       what, shape.to_string()));
 }
 
-// Whether the numbers are drawn by the graph that is being built: the shape is computed, or the state of the generator,
-// which advances with each draw, is symbolic.
-bool drawn_by_graph(const ShapeArg& shape, const Seed& seed) {
-  return !shape.is_known() || (ops::ScopedRecorder::active() && !seed.number());
-}
+// An operation of standard values: its name where it has a state, and where it takes a seed.
+struct DrawOp {
+  const char* stateful;
+  const char* stateless;
+};
 
-// Standard values of an operation, drawn when the graph runs.
-Tensor record_draw(const char* op, const ShapeArg& shape, double scale, double shift, DType dtype) {
-  const Tensor draw = ops::call1(op, {ops::shape_tensor(shape)}, {{"dtype", dtype}});
+// Standard values, drawn when the graph runs.
+Tensor record_draw(const DrawOp& op, const ShapeArg& shape, double scale, double shift, DType dtype, const Seed& seed) {
+  const Tensor dims = ops::shape_tensor(shape), from = seed_in_graph(seed);
+  const Tensor draw = from.defined() ? ops::call1(op.stateless, {dims, from}, {{"dtype", dtype}})
+                                     : ops::call1(op.stateful, {dims}, {{"dtype", dtype}});
+  if (scale == 1 && shift == 0) return draw;
   return draw * Number(scale) + Number(shift);
 }
 
@@ -95,10 +101,10 @@ using FillFloat = void (*)(const ops::PhiloxState&, std::int64_t, std::span<floa
 using FillDouble = void (*)(const ops::PhiloxState&, std::int64_t, std::span<double>);
 
 // Draws standard values in the dtype and moves them by scale and shift, every step rounded to it.
-Tensor draw_scaled(const char* what, const char* op, const ShapeArg& shape_arg, double scale, double shift, DType dtype,
-                   const Seed& seed, FillFloat fill_float, FillDouble fill_double) {
+Tensor draw_scaled(const char* what, const DrawOp& op, const ShapeArg& shape_arg, double scale, double shift,
+                   DType dtype, const Seed& seed, FillFloat fill_float, FillDouble fill_double) {
   if (!is_floating(dtype) || dtype_size(dtype) < 2) refuse(what, dtype);
-  if (drawn_by_graph(shape_arg, seed)) return record_draw(op, shape_arg, scale, shift, dtype);
+  if (drawn_by_graph(shape_arg, seed)) return record_draw(op, shape_arg, scale, shift, dtype, seed);
   const Shape& shape = shape_arg.shape();
   check_shape(what, shape);
   const ops::PhiloxState state = state_of(seed);
@@ -157,18 +163,18 @@ Tensor uniform(const ShapeArg& shape, double minval, double maxval, DTypeLike dt
   double scale = static_cast<double>(high) - static_cast<double>(low);
   if (dtype == DType::kFloat32) scale = high - low;
   if (dtype_size(dtype) == 2) scale = round16(high, dtype) - round16(low, dtype);
-  return draw_scaled("uniform", "RandomUniform", shape, scale, low, dtype, seed, uniform_fill(dtype),
-                     ops::philox_uniform);
+  return draw_scaled("uniform", {"RandomUniform", "StatelessRandomUniform"}, shape, scale, low, dtype, seed,
+                     uniform_fill(dtype), ops::philox_uniform);
 }
 
 Tensor normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype, const Seed& seed) {
-  return draw_scaled("normal", "RandomStandardNormal", shape, stddev, mean, dtype, seed, ops::philox_normal,
-                     ops::philox_normal);
+  return draw_scaled("normal", {"RandomStandardNormal", "StatelessRandomNormal"}, shape, stddev, mean, dtype, seed,
+                     ops::philox_normal, ops::philox_normal);
 }
 
 Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype, const Seed& seed) {
-  return draw_scaled("truncated_normal", "TruncatedNormal", shape, stddev, mean, dtype, seed,
-                     ops::philox_truncated_normal, ops::philox_truncated_normal);
+  return draw_scaled("truncated_normal", {"TruncatedNormal", "StatelessTruncatedNormal"}, shape, stddev, mean, dtype,
+                     seed, ops::philox_truncated_normal, ops::philox_truncated_normal);
 }
 
 Tensor randint(const ShapeArg& shape_arg, std::int64_t minval, std::int64_t maxval, DTypeLike dtype, const Seed& seed) {
@@ -176,9 +182,12 @@ Tensor randint(const ShapeArg& shape_arg, std::int64_t minval, std::int64_t maxv
     throw_invalid_argument(fmt::format("random.randint: maxval {} is not above minval {}", maxval, minval));
   }
   if (drawn_by_graph(shape_arg, seed)) {
-    const Tensor draw =
-        ops::call1("RandomUniformInt", {ops::shape_tensor(shape_arg), Tensor::scalar(minval), Tensor::scalar(maxval)});
-    return ops::cast(draw, dtype);
+    const Tensor dims = ops::shape_tensor(shape_arg), from = seed_in_graph(seed);
+    const DType drawn = dtype == DType::kInt32 ? DType::kInt32 : DType::kInt64;
+    const Tensor low = ops::cast(Tensor::scalar(minval), drawn), high = ops::cast(Tensor::scalar(maxval), drawn);
+    return ops::cast(from.defined() ? ops::stateless_random_uniform_int(dims, from, low, high)
+                                    : ops::call1("RandomUniformInt", {dims, low, high}),
+                     dtype);
   }
   const Shape& shape = shape_arg.shape();
   check_shape("randint", shape);
@@ -205,6 +214,10 @@ Tensor categorical(const Tensor& logits, std::int64_t num_samples, DTypeLike dty
   if (logits.rank() != 2 || logits.dim(1) == 0) {
     throw_invalid_argument(fmt::format("random.categorical: logits of shape {} were given, expected (batch, classes)",
                                        logits.shape().to_string()));
+  }
+  if (logits.is_symbolic() || drawn_by_graph({}, seed)) {
+    const Tensor count = Tensor::scalar(static_cast<std::int32_t>(num_samples));
+    return ops::cast(ops::call1("StatelessMultinomial", {logits, count, any_seed_in_graph(seed)}), dtype);
   }
   const Tensor wide =
       logits.dtype() == DType::kFloat32 ? logits : ops::call1("Cast", {logits}, {{"DstT", DType::kFloat32}});
@@ -259,6 +272,25 @@ Tensor dropout_mask(const Shape& shape, double rate, DType dtype, const Seed& se
   return from_floats(values, shape, dtype);
 }
 
+namespace {
+
+Tensor record_dropout(const Tensor& inputs, double rate, const std::optional<Shape>& noise_shape, const Seed& seed) {
+  ShapeArg shape = ops::shape_of(inputs);
+  if (noise_shape) {
+    std::vector<Extent> extents;
+    for (int axis = 0; axis < noise_shape->rank(); ++axis) {
+      const std::int64_t extent = (*noise_shape)[axis];
+      extents.push_back(extent == kUnknownDim ? Extent(ops::dim_of(inputs, axis)) : Extent(extent));
+    }
+    shape = ShapeArg(std::move(extents));
+  }
+  const DType dtype = inputs.dtype();
+  const Tensor kept = ops::greater_equal(uniform(shape, 0.0, 1.0, dtype, seed), ops::constant(rate, dtype));
+  return ops::where(kept, inputs * Number(1.0 / (1.0 - rate)), ops::constant(0.0, dtype));
+}
+
+}  // namespace
+
 Tensor dropout(const Tensor& inputs, const DropoutKeywords& keywords) {
   if (!keywords.rate) throw_invalid_argument("random.dropout requires a rate");
   return dropout(inputs, *keywords.rate, keywords.noise_shape, keywords.seed);
@@ -270,6 +302,7 @@ Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& no
   }
   if (rate == 0) return inputs;
   if (rate == 1) return ops::call1("ZerosLike", {inputs});
+  if (inputs.is_symbolic() || drawn_by_graph({}, seed)) return record_dropout(inputs, rate, noise_shape, seed);
   Shape shape = noise_shape.value_or(inputs.shape());
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] == kUnknownDim) shape[axis] = inputs.dim(axis);
@@ -279,6 +312,10 @@ Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& no
 }
 
 Tensor shuffle(const Tensor& x, int axis, const Seed& seed) {
+  if (x.is_symbolic() || drawn_by_graph({}, seed)) {
+    const Tensor keys = uniform(ShapeArg({ops::dim_of(x, axis)}), 0.0, 1.0, DType::kFloat32, seed);
+    return ops::gather(x, ops::argsort(keys), axis);
+  }
   const std::int64_t rows = x.dim(axis);
   std::vector<float> keys(static_cast<std::size_t>(rows));
   ops::philox_uniform(state_of(seed), 0, keys);

@@ -148,8 +148,7 @@ void ExportArchive::track_and_add_endpoint(const std::string& name, const keras:
                                            Specs input_signature) {
   track(resource);
   add_function(
-      name, [resource](const Structure& inputs) { return resource(inputs, {.training = false}); },
-      std::move(input_signature));
+      name, [resource](const Structure& inputs) { return resource(inputs); }, std::move(input_signature));
 }
 
 void ExportArchive::add_variable_collection(const std::string& name, const std::vector<VariablePtr>& variables) {

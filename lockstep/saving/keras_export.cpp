@@ -203,10 +203,15 @@ Exportable exportable(const keras::Model& model, const Specs& input_signature) {
   const auto call = [impl](const std::vector<Structure>& arguments, bool training) {
     return (*impl)(arguments[0], {.training = training});
   };
-  out.functions.push_back({{"serve"}, {{"inputs", specs}}, call, false});
+  // As in Keras: without the argument, so that layers train which the model calls so, or which do by default.
+  const auto serve = [impl](const std::vector<Structure>& arguments, bool) {
+    if (impl->keras_version() <= 2) return (*impl)(arguments[0], {.training = false});
+    return (*impl)(arguments[0]);
+  };
+  out.functions.push_back({{"serve"}, {{"inputs", specs}}, serve, false});
   out.functions.push_back({{"__call__"}, {{"inputs", specs}}, call, true});
   out.signatures = {{"serve", 0}, {"serving_default", 0}};
-  out.variables = model.weights();
+  out.variables = model.variables();
   for (const VariablePtr& variable : model.trainable_weights()) {
     if (const auto regularizer = impl->regularizer_of(variable.get()))
       out.regularization_losses.push_back([variable, regularizer] { return (*regularizer)(variable->read()); });

@@ -108,7 +108,7 @@ def test_saved_model_in_tensorflow_2(trained, tmp_path):
         expected = answers.predict(model, x[:n])[0]
         out = serve(**{key: tf.constant(x[:n])})
         tool.assert_close(list(out.values())[0].numpy(), expected, 1e-5)
-    assert len(loaded.variables) == len(model.weights)
+    assert len(loaded.variables) == len(model.variables)
     assert len(loaded.trainable_variables) == len(model.trainable_weights)
 
 

@@ -9,6 +9,7 @@
 #include "lockstep/keras/layers/first_states_internal.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/ops/lstm_cell_internal.h"
+#include "lockstep/random/graph_draws_internal.h"
 #include "lockstep/random/random.h"
 
 namespace lockstep::keras {
@@ -60,16 +61,19 @@ class ConvLstmCell : public Layer {
     bias_ = add_weight(std::move(options));
   }
 
-  // One for each gate; empty where nothing is dropped. Keras draws them in inference too.
-  Tensors draw(const Tensor& like, double rate) const {
+  // One for each gate; empty where nothing is dropped. Keras draws them in inference too; graphs do not.
+  Tensors draw(const Tensor& like, double rate, bool training) const {
     Tensors masks;
-    if (rate <= 0 || like.is_symbolic()) return masks;
+    if (rate <= 0 || graph::stands_for_shape(like) || (like.is_symbolic() && !training)) return masks;
     const bool first = o_.data_format == "channels_first";  // the numbers are drawn in the order of the data
     std::vector<std::int64_t> dims = like.shape().dims();
     if (first) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
-    for (int gate = 0; gate < kGates; ++gate)
-      masks.push_back(first ? to_channels_last(random::dropout_mask(Shape(dims), rate, compute_dtype(), generator_))
-                            : random::dropout_mask(like.shape(), rate, compute_dtype(), generator_));
+    for (int gate = 0; gate < kGates; ++gate) {
+      const Tensor mask = like.is_symbolic()
+                              ? random::dropout_mask_in_graph(computed(like, dims), rate, compute_dtype(), generator_)
+                              : random::dropout_mask(Shape(dims), rate, compute_dtype(), generator_);
+      masks.push_back(first ? to_channels_last(mask) : mask);
+    }
     return masks;
   }
   // Both of channels-last values: one step's inputs and the output before it.
@@ -83,6 +87,11 @@ class ConvLstmCell : public Layer {
   }
 
  private:
+  static Tensor computed(const Tensor& like, std::vector<std::int64_t> dims) {
+    std::vector<Extent> extents(dims.begin(), dims.end());
+    extents[0] = ops::dim_of(like, 0);
+    return ops::shape_tensor(extents);
+  }
   Tensor gates_of(const Tensor& x, const Tensor& kernel, const Tensors& masks, const Ints& strides,
                   const std::string& padding, const Ints& dilations) const {
     if (masks.empty()) return convolve(x, kernel, strides, padding, dilations);
@@ -213,7 +222,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     states_.see(inputs.leaf(), context);
     const Tensor x = channels_last(inputs.leaf());
     const Tensor first = at_time(x, 0);
-    const Tensors dropped = cell_->draw(first, o.dropout.value);
+    const Tensors dropped = cell_->draw(first, o.dropout.value, context.training);
     Run run;
     if (context.training) run.dropped = dropped;
     if (context.mask.num_leaves() > 0 && context.mask.flatten()[0].defined())
@@ -223,7 +232,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     if (!shapes_only && x.dim(1) == 0) throw_invalid_argument(fmt::format("{} requires at least one time step", who()));
     run.projected = one_by_one ? Tensors{cell_->project(first, {})} : projected_steps(x, run.dropped);
     Tensors states = initial_states(run.projected[0], context);
-    const Tensors forgotten = cell_->draw(states[0], o.recurrent_dropout.value);
+    const Tensors forgotten = cell_->draw(states[0], o.recurrent_dropout.value, context.training);
     if (context.training) run.forgotten = forgotten;
     if (shapes_only) {
       Tensors next = step(run.projected[0], states, run);

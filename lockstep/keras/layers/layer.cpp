@@ -361,9 +361,14 @@ Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
       value && value->is_leaf() && value->leaf().value.is_boolean()) {
     training = value->leaf().value.get<bool>();
   }
-  if (!training) training = CallScope::inherited();
   const TrainingArgument takes = training_argument();
-  if (!training && takes >= TrainingArgument::kDefaultFalse) training = takes == TrainingArgument::kDefaultTrue;
+  // As in Keras, a None that is given is neither replaced by what is inherited nor by the layer's default.
+  const Argument* const given_training = given.find("training");
+  const bool none = given_training && given_training->is_leaf() && !given_training->leaf().is_tensor() &&
+                    given_training->leaf().value.is_null();
+  if (!training && !none) training = CallScope::inherited();
+  if (!training && !none && takes >= TrainingArgument::kDefaultFalse)
+    training = takes == TrainingArgument::kDefaultTrue;
   if (!CallScope::active()) clear_losses();
   const CallScope scope(training);
   if (takes == TrainingArgument::kNone) {

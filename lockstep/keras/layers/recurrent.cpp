@@ -170,7 +170,8 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
     const LoopOptions options = loop();
     Tensors states = initial_states(x, context);
     const Tensor mask = context.mask.num_leaves() > 0 ? batch_first(context.mask.flatten()[0]) : Tensor();
-    const CellMasks drawn = cell_->draw_masks(x.is_symbolic() ? x : at_time(x, 0));
+    CellMasks drawn;
+    if (!x.is_symbolic() || (context.training && !graph::stands_for_shape(x))) drawn = cell_->draw_masks(at_time(x, 0));
     // Unrolled backwards, Keras applies the mask in forward order to the outputs in backward order.
     const bool crossed = mask.defined() && options.unroll && options.go_backwards && options.zero_output_for_mask;
     const Unroll how{options.return_sequences, options.go_backwards, options.zero_output_for_mask && !crossed};

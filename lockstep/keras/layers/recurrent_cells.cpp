@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/bases.h"
 #include "lockstep/keras/layers/overrides_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
+#include "lockstep/random/graph_draws_internal.h"
 #include "lockstep/random/random.h"
 
 namespace lockstep::keras {
@@ -37,9 +39,9 @@ class GatedCell : public RnnCell {
   Ints state_sizes() const override { return Ints(kKind == CellKind::kLstm ? 2 : 1, options_.units); }
   CellMasks draw_masks(const Tensor& x) override {
     CellMasks masks;
-    if (x.is_symbolic()) return masks;
-    if (options_.dropout > 0) masks.input = draw({x.dim(0), x.dim(1)}, options_.dropout);
-    if (options_.recurrent_dropout > 0) masks.recurrent = draw({x.dim(0), options_.units}, options_.recurrent_dropout);
+    if (graph::stands_for_shape(x)) return masks;
+    if (options_.dropout > 0) masks.input = draw(x, x.dim(1), options_.dropout);
+    if (options_.recurrent_dropout > 0) masks.recurrent = draw(x, options_.units, options_.recurrent_dropout);
     return masks;
   }
 
@@ -154,9 +156,14 @@ class GatedCell : public RnnCell {
   VariablePtr kernel_, recurrent_, bias_;
 
  private:
-  Tensors draw(const Shape& shape, double rate) {
+  // For each row of x.
+  Tensors draw(const Tensor& x, std::int64_t width, double rate) {
     Tensors masks(split_gates() ? kGates : 1);
-    for (Tensor& mask : masks) mask = random::dropout_mask(shape, rate, compute_dtype(), generator_);
+    for (Tensor& mask : masks) {
+      mask = x.is_symbolic() ? random::dropout_mask_in_graph(ops::shape_tensor({ops::dim_of(x, 0), width}), rate,
+                                                             compute_dtype(), generator_)
+                             : random::dropout_mask({x.dim(0), width}, rate, compute_dtype(), generator_);
+    }
     return masks;
   }
   random::SeedGeneratorPtr generator_;
@@ -360,7 +367,7 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
     Tensor like = x;
     for (const auto& cell : cells_) {
       masks.cells.push_back(cell->draw_masks(like));
-      if (!x.is_symbolic()) like = Tensor::zeros({x.dim(0), cell->output_size()}, x.dtype());
+      if (!graph::stands_for_shape(x)) like = ops::zeros({ops::dim_of(x, 0), cell->output_size()}, x.dtype());
     }
     return masks;
   }
@@ -433,7 +440,9 @@ Structure RnnCell::get_initial_state(const Extent& batch_size) const {
 }
 
 Structure RnnCell::run_step(const Tensor& x, const Tensors& states, bool training, const Structure& given) {
-  const CellMasks drawn = t_masks ? *t_masks : draw_masks(x), masks = t_masks || training ? drawn : CellMasks();
+  const bool draws = training || !x.is_symbolic();  // Keras draws in inference, too; a graph without them computes less
+  const CellMasks drawn = t_masks ? *t_masks : draws ? draw_masks(x) : CellMasks();
+  const CellMasks masks = t_masks || training ? drawn : CellMasks();
   const Result result = step(project(x, masks), states, masks);
   Structure::List next = nested(result.states, [&](std::size_t cell) {
     return given.is_list() && cell < given.size() && !given.parts()[cell].is_list();

@@ -29,15 +29,13 @@ class NoiseLayer : public ConfiguredLayer<Derived, Options> {
     const Tensor& x = inputs.leaf();
     if (!context.training || !active()) return x;
     if (graph::stands_for_shape(x)) return x;
-    return x.is_symbolic() ? record(x) : disturb(x);
+    return disturb(x);
   }
 
  protected:
   explicit NoiseLayer(Options options) : Base(std::move(options)) { this->set_built_in_constructor(); }
   virtual bool active() const = 0;
   virtual Tensor disturb(const Tensor& x) = 0;
-  // What a training graph holds in place of disturb(): the program that runs the graph draws the numbers.
-  virtual Tensor record(const Tensor& x) = 0;
   // A rate in [0, 1]; draws the seed of the generator unless nothing will ever be drawn.
   void set_rate(double rate, std::optional<std::int64_t> seed) {
     if (!(rate >= 0 && rate <= 1)) {
@@ -48,6 +46,19 @@ class NoiseLayer : public ConfiguredLayer<Derived, Options> {
   }
   random::SeedGeneratorPtr generator_;
 };
+
+// A shape whose unknown extents are those of x, which the graph computes.
+ShapeArg known_or_computed(const Shape& shape, const Tensor& x) {
+  if (shape.fully_known()) return shape;
+  std::vector<Extent> extents;
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    extents.push_back(shape[axis] == kUnknownDim ? Extent(ops::dim_of(x, axis)) : Extent(shape[axis]));
+  return extents;
+}
+
+ShapeArg extents_of(const Tensor& x) {
+  return x.shape().fully_known() ? ShapeArg(x.shape()) : ShapeArg(ops::shape_of(x));
+}
 
 // The noise shape with the input's extents where it leaves them open.
 Shape fill_noise_shape(const std::optional<std::vector<std::int64_t>>& noise_shape, const Tensor& x,
@@ -62,30 +73,6 @@ Shape fill_noise_shape(const std::optional<std::vector<std::int64_t>>& noise_sha
     if (out[i] == kUnknownDim) out[i] = x.dim(i);
   }
   return out;
-}
-
-// The same as a vector in a graph, where extents may be unknown.
-Tensor recorded_noise_shape(const Shape& noise_shape, const Tensor& x) {
-  Tensors dims;
-  for (int i = 0; i < x.rank(); ++i) {
-    dims.push_back(noise_shape[i] == kUnknownDim ? ops::dim_of(x, i)
-                                                 : Tensor::scalar(static_cast<std::int32_t>(noise_shape[i])));
-  }
-  return ops::stack(dims);
-}
-
-Tensor recorded_normal(const Tensor& x) {
-  return ops::call1("RandomStandardNormal", {ops::shape_of(x)}, {{"dtype", x.dtype()}});
-}
-
-// Ones where a number in [0, 1), drawn for each place of the noise shape, is not below the rate.
-Tensor recorded_keep(const Tensor& x, double rate, const Tensor& noise_shape) {
-  const Tensor draw = ops::call1("RandomUniform", {noise_shape}, {{"dtype", x.dtype()}});
-  return ops::cast(ops::greater_equal(draw, ops::constant(rate, x.dtype())), x.dtype());
-}
-
-Tensor recorded_dropout(const Tensor& x, double rate, const Tensor& noise_shape) {
-  return x * recorded_keep(x, rate, noise_shape) * (1.0 / (1.0 - rate));
 }
 
 template <typename Derived>
@@ -104,9 +91,6 @@ class DropoutBase : public NoiseLayer<Derived, DropoutOptions> {
 
  protected:
   bool active() const override { return this->options_.rate > 0; }
-  Tensor recorded_shape(const Tensor& x) const {
-    return this->options_.noise_shape ? recorded_noise_shape(Shape(*this->options_.noise_shape), x) : ops::shape_of(x);
-  }
 };
 
 class DropoutLayer : public DropoutBase<DropoutLayer> {
@@ -115,7 +99,6 @@ class DropoutLayer : public DropoutBase<DropoutLayer> {
   using DropoutBase::DropoutBase;
 
  protected:
-  Tensor record(const Tensor& x) override { return recorded_dropout(x, options_.rate, recorded_shape(x)); }
   Tensor disturb(const Tensor& x) override {
     std::optional<Shape> noise_shape;
     if (options_.noise_shape)
@@ -130,10 +113,9 @@ class AlphaDropoutLayer : public DropoutBase<AlphaDropoutLayer> {
   using DropoutBase::DropoutBase;
 
  protected:
-  Tensor record(const Tensor& x) override { return dropped(x, recorded_keep(x, options_.rate, recorded_shape(x))); }
   Tensor disturb(const Tensor& x) override {
     const Shape shape = fill_noise_shape(options_.noise_shape, x, fmt::format("AlphaDropout '{}'", name()));
-    const Tensor draw = random::uniform(shape, 0.0, 1.0, DType::kFloat32, generator_);
+    const Tensor draw = random::uniform(known_or_computed(shape, x), 0.0, 1.0, DType::kFloat32, generator_);
     return dropped(x, ops::cast(ops::greater_equal(draw, options_.rate), x.dtype()));
   }
 
@@ -180,9 +162,6 @@ class SpatialDropoutLayer : public NoiseLayer<Derived, SpatialDropoutOptions> {
   Tensor disturb(const Tensor& x) override {
     return random::dropout(x, this->options_.rate, noise_shape(x), this->generator_);
   }
-  Tensor record(const Tensor& x) override {
-    return recorded_dropout(x, this->options_.rate, recorded_noise_shape(noise_shape(x), x));
-  }
 
  private:
   // Whole channels of a sample go or stay.
@@ -224,9 +203,8 @@ class GaussianDropoutLayer : public NoiseLayer<GaussianDropoutLayer, GaussianDro
  protected:
   bool active() const override { return options_.rate > 0; }
   Tensor disturb(const Tensor& x) override {
-    return x * random::normal(x.shape(), 1.0, deviation(), x.dtype(), generator_);
+    return x * random::normal(extents_of(x), 1.0, deviation(), x.dtype(), generator_);
   }
-  Tensor record(const Tensor& x) override { return x * (recorded_normal(x) * deviation() + 1.0); }
 
  private:
   double deviation() const { return std::sqrt(options_.rate / (1.0 - options_.rate)); }
@@ -250,9 +228,8 @@ class GaussianNoiseLayer : public NoiseLayer<GaussianNoiseLayer, GaussianNoiseOp
  protected:
   bool active() const override { return options_.stddev > 0; }
   Tensor disturb(const Tensor& x) override {
-    return x + random::normal(x.shape(), 0.0, options_.stddev, x.dtype(), generator_);
+    return x + random::normal(extents_of(x), 0.0, options_.stddev, x.dtype(), generator_);
   }
-  Tensor record(const Tensor& x) override { return x + recorded_normal(x) * static_cast<double>(options_.stddev); }
 };
 
 class ActivityRegularizationLayer : public ConfiguredLayer<ActivityRegularizationLayer, ActivityRegularizationOptions> {

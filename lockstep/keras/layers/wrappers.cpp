@@ -218,8 +218,8 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     if (!as_samples_ && layer_->activity_regularizer()) no_losses.emplace();
     std::optional<DirectCalls> direct;
     call_directly(direct, x);
-    if (per_step(context, mask) && x.dim(1) != kUnknownDim && !x.is_symbolic())
-      return step_by_step(x, mask, context.training);
+    const bool steps = !x.is_symbolic() || (context.training && !graph::stands_for_shape(x));
+    if (steps && per_step(context, mask) && x.dim(1) != kUnknownDim) return step_by_step(x, mask, context.training);
     const CallOptions options{.mask = mask_of_samples(mask), .training = context.training};
     const Tensor y = result_of(merged(x), options);
     if (is_called_for_masks(context) && !x.is_symbolic()) (*layer_)(merged(x), options);

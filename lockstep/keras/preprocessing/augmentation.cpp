@@ -51,56 +51,24 @@ void check_value_range(std::vector<double>& value_range, const std::string& who)
 
 Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator,
                     DType dtype) {
-  if (!x.is_symbolic()) {
-    Shape shape = {x.dim(0)};
-    for (const std::int64_t dim : tail) shape.push_back(dim);
-    return random::uniform(shape, range.lower, range.upper, dtype, generator);
-  }
-  Tensors dims = {ops::dim_of(x, 0)};
-  for (const std::int64_t dim : tail) dims.push_back(Tensor::scalar(static_cast<std::int32_t>(dim)));
-  const Tensor drawn = ops::call1("RandomUniform", {ops::stack(dims)}, {{"dtype", dtype}});
-  return drawn * (range.upper - range.lower) + range.lower;
+  std::vector<Extent> shape = {ops::dim_of(x, 0)};
+  shape.insert(shape.end(), tail.begin(), tail.end());
+  return random::uniform(shape, range.lower, range.upper, dtype, generator);
 }
 
-Tensor draw_one(const Tensor& x, FactorRange range, const random::SeedGeneratorPtr& generator, DType dtype) {
-  if (!x.is_symbolic()) return random::uniform(Shape{}, range.lower, range.upper, dtype, generator);
-  const Tensor no_axes = Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
-  const Tensor drawn = ops::call1("RandomUniform", {no_axes}, {{"dtype", dtype}});
-  return drawn * (range.upper - range.lower) + range.lower;
-}
-
-namespace {
-
-// In a graph: a draw from a seed that is drawn.
-Tensor graph_gamma(const Tensor& shape, const Tensor& alpha) {
-  const Tensor seed = ops::call1("RandomUniformInt", {ops::constant_ints({2}), Tensor::scalar(std::int32_t{0}),
-                                                      Tensor::scalar(std::numeric_limits<std::int32_t>::max())});
-  return ops::call1("StatelessRandomGammaV2", {shape, seed, alpha});
-}
-
-}  // namespace
-
-Tensor draw_gamma(const Tensor& x, const Ints& shape, double alpha, const random::SeedGeneratorPtr& generator) {
-  if (!x.is_symbolic()) return random::gamma(Shape(shape), alpha, {.seed = generator});
-  return graph_gamma(ops::constant_ints(shape), Tensor::scalar(static_cast<float>(alpha)));
+Tensor draw_one(FactorRange range, const random::SeedGeneratorPtr& generator, DType dtype) {
+  return random::uniform(Shape{}, range.lower, range.upper, dtype, generator);
 }
 
 Tensor draw_beta(const Tensor& x, bool for_each_image, const Tensor& alpha, const random::SeedGeneratorPtr& generator) {
-  if (!x.is_symbolic()) {
-    const double value = ops::cast(alpha, DType::kFloat64).item<double>();
-    return random::beta(for_each_image ? Shape{x.dim(0)} : Shape{}, value, value,
-                        {.dtype = alpha.dtype(), .seed = generator});
-  }
-  const Tensor shape = for_each_image ? ops::reshape(ops::dim_of(x, 0), {1})
-                                      : Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
-  const Tensor a = graph_gamma(shape, alpha);
-  return a / (a + graph_gamma(shape, alpha));
+  const ShapeArg shape = for_each_image ? ShapeArg({ops::dim_of(x, 0)}) : ShapeArg();
+  return random::beta(shape, alpha, alpha, {.dtype = alpha.dtype(), .seed = generator});
 }
 
 Tensor draw_order(const Tensor& x, const random::SeedGeneratorPtr& generator) {
   if (!x.is_symbolic()) return random::shuffle(ops::range(x.dim(0)), 0, generator);
   const Tensor all = ops::range(Tensor::scalar(std::int32_t{0}), ops::dim_of(x, 0), Tensor::scalar(std::int32_t{1}));
-  return ops::call1("RandomShuffle", {all});
+  return random::shuffle(all, 0, generator);
 }
 
 Tensor choose_images(const Tensor& condition, const Tensor& yes, const Tensor& no) {
@@ -374,7 +342,7 @@ class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOpti
           fmt::format("{} requires images of a known size, found shape {}", who(), x.shape().to_string()));
     if (!fits(x)) return {};
     const auto place = [&](std::int64_t free) {
-      return ops::cast(draw_one(x, {0, static_cast<double>(free + 1)}, generator_), DType::kInt32);
+      return ops::cast(draw_one({0, static_cast<double>(free + 1)}, generator_), DType::kInt32);
     };
     const Tensor top = place(x.dim(1) - options_.height);
     return {top, place(x.dim(2) - options_.width)};

@@ -27,7 +27,7 @@ FactorRange resolve_factor(Json& factor, double least, double most, const std::s
 // Two numbers in ascending order.
 void check_value_range(std::vector<double>& value_range, const std::string& who);
 
-// Numbers drawn for each image of x: (batch, tail…), between the bounds. In a graph the program that runs it draws.
+// Numbers drawn for each image of x: (batch, tail…), between the bounds.
 // Those of another dtype are other numbers.
 Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator,
                     DType dtype = DType::kFloat32);
@@ -35,11 +35,8 @@ Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const 
 // A number of the beta distribution (alpha, alpha) for each image of x, or one number; alpha is a scalar of their
 // dtype: float16, float32 or float64.
 Tensor draw_beta(const Tensor& x, bool for_each_image, const Tensor& alpha, const random::SeedGeneratorPtr& generator);
-// Numbers of the gamma distribution, of a known shape.
-Tensor draw_gamma(const Tensor& x, const Ints& shape, double alpha, const random::SeedGeneratorPtr& generator);
 // One number between the bounds.
-Tensor draw_one(const Tensor& x, FactorRange range, const random::SeedGeneratorPtr& generator,
-                DType dtype = DType::kFloat32);
+Tensor draw_one(FactorRange range, const random::SeedGeneratorPtr& generator, DType dtype = DType::kFloat32);
 // A permutation of the images of x.
 Tensor draw_order(const Tensor& x, const random::SeedGeneratorPtr& generator);
 

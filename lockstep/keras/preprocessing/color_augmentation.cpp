@@ -188,11 +188,7 @@ class RandomPosterizationLayer : public ColorLayer<RandomPosterizationLayer, Ran
   Tensors draw(const Tensor& x) override {
     const auto least = static_cast<std::int64_t>(range_.lower), most = static_cast<std::int64_t>(range_.upper);
     if (least == most) return {Tensor::full(Shape{1}, static_cast<double>(8 - least))};
-    if (x.is_symbolic()) {
-      const Tensor drawn = uniform(x, {}, {static_cast<double>(least), static_cast<double>(most)});
-      return {8.0 - ops::floor(drawn)};
-    }
-    const Tensor bits = random::randint(Shape{x.dim(0)}, least, most, DType::kInt64, generator_);
+    const Tensor bits = random::randint({ops::dim_of(x, 0)}, least, most, DType::kInt64, generator_);
     return {8.0 - ops::cast(bits, DType::kFloat32)};
   }
   // The lowest bits of a byte are lost in a division by their power of two.
@@ -339,15 +335,12 @@ class RandomErasingLayer : public AugmentationLayer<RandomErasingLayer, RandomEr
       for (const Json& value : fill) values.push_back(value.get<float>());
       return clip_to(Tensor::from_vector(values), options_.value_range);
     }
-    Tensor noise;
-    if (x.is_symbolic()) {
-      noise = ops::call1("RandomStandardNormal", {ops::shape_of(x)}, {{"dtype", compute_dtype()}});
-    } else if (options_.data_format == "channels_first") {
-      noise = to_channels_last(
-          random::normal(Shape{x.dim(0), x.dim(3), x.dim(1), x.dim(2)}, 0.0, 1.0, compute_dtype(), generator_));
-    } else {
-      noise = random::normal(x.shape(), 0.0, 1.0, compute_dtype(), generator_);
-    }
+    const bool first = options_.data_format == "channels_first";
+    std::vector<Extent> shape;
+    for (const int axis : first ? std::vector{0, 3, 1, 2} : std::vector{0, 1, 2, 3})
+      shape.emplace_back(ops::dim_of(x, axis));
+    const Tensor drawn = random::normal(shape, 0.0, 1.0, compute_dtype(), generator_);
+    const Tensor noise = first ? to_channels_last(drawn) : drawn;
     return clip_to(noise * options_.value_range[1], options_.value_range);
   }
   FactorRange range_, scale_;
@@ -375,11 +368,7 @@ class RandomGaussianBlurLayer : public AugmentationLayer<RandomGaussianBlurLayer
   Tensors draw(const Tensor& x) override {
     const Tensor probability = uniform(x, {}, range_);
     const Tensor chosen = ops::less(uniform(x, {}, {0, 1}), probability);
-    const Tensor both = x.is_symbolic()
-                            ? ops::call1("RandomUniform", {ops::constant_ints({2})}, {{"dtype", compute_dtype()}}) *
-                                      (sigma_.upper - sigma_.lower) +
-                                  sigma_.lower
-                            : random::uniform(Shape{2}, sigma_.lower, sigma_.upper, compute_dtype(), generator_);
+    const Tensor both = random::uniform(Shape{2}, sigma_.lower, sigma_.upper, compute_dtype(), generator_);
     return {chosen, ops::cast(both + 1e-6, DType::kFloat32)};
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {

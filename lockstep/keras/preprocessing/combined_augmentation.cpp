@@ -89,11 +89,7 @@ class RandAugmentLayer : public AugmentationLayer<RandAugmentLayer, RandAugmentO
   // The numbers of the changes to make, then those that each of the changes draws.
   Tensors draw(const Tensor& x) override {
     const auto parts = static_cast<std::int64_t>(parts_.size());
-    Tensors drawn = {x.is_symbolic() ? ops::cast(ops::call1("RandomUniform", {ops::constant_ints({options_.num_ops})},
-                                                            {{"dtype", DType::kFloat32}}) *
-                                                     static_cast<double>(parts),
-                                                 DType::kInt32)
-                                     : random::randint(Shape{options_.num_ops}, 0, parts, DType::kInt32, generator_)};
+    Tensors drawn = {random::randint(Shape{options_.num_ops}, 0, parts, DType::kInt32, generator_)};
     for (const auto& part : parts_) {
       for (Tensor& numbers : part->draw_with(x, generator_)) drawn.push_back(std::move(numbers));
       drawn.push_back({});  // ends the part
@@ -166,7 +162,7 @@ class AugMixLayer : public AugmentationLayer<AugMixLayer, AugMixOptions> {
     if (replica && replica->num_replicas_in_sync() > 1)
       throw_unimplemented(fmt::format("{} requires one replica: its changes are chosen by Python's generator", who()));
     const double alpha = options_.alpha;
-    const Tensor gammas = draw_gamma(x, {options_.num_chains}, alpha, generator_);
+    const Tensor gammas = random::gamma(Shape{options_.num_chains}, alpha, {.seed = generator_});
     const Tensor chains = gammas / ops::reduce_sum(gammas);
     Tensors drawn = {chains, draw_beta(x, false, Tensor::scalar(static_cast<float>(alpha)), generator_)};
     for (std::int64_t chain = 0; chain < options_.num_chains; ++chain) {

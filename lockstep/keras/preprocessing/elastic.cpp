@@ -44,11 +44,8 @@ class RandomElasticTransformLayer
           fmt::format("{} requires images of a known size, found shape {}", who(), x.shape().to_string()));
     const Tensor probability = uniform(x, {}, range_);
     const Tensor chosen = ops::less(uniform(x, {}, {0, 1}), probability);
-    const Tensor factor = draw_one(x, scale_, generator_, compute_dtype());
-    const Tensor noise =
-        x.is_symbolic() ? ops::call1("RandomStandardNormal", {ops::slice_axis(ops::shape_of(x), 0, 0, 3)},
-                                     {{"dtype", compute_dtype()}})
-                        : random::normal(Shape{x.dim(0), x.dim(1), x.dim(2)}, 0.0, 1.0, compute_dtype(), generator_);
+    const Tensor factor = draw_one(scale_, generator_, compute_dtype());
+    const Tensor noise = random::normal({ops::dim_of(x, 0), x.dim(1), x.dim(2)}, 0.0, 1.0, compute_dtype(), generator_);
     return {chosen, ops::cast(factor, DType::kFloat32), ops::cast(noise, DType::kFloat32)};
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {

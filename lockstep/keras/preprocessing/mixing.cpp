@@ -61,7 +61,7 @@ class CutMixLayer : public AugmentationLayer<CutMixLayer, CutMixOptions> {
   Tensors draw(const Tensor& x) override {
     // Keras draws in the compute dtype, which fails for bfloat16.
     const DType dtype = compute_dtype() == DType::kBFloat16 ? DType::kFloat32 : compute_dtype();
-    const Tensor alpha = draw_one(x, range_, generator_, dtype) + 1e-6;
+    const Tensor alpha = draw_one(range_, generator_, dtype) + 1e-6;
     const Tensor side = ops::sqrt(1.0 - draw_beta(x, true, alpha, generator_));
     Tensors drawn;
     for (const int axis : {2, 1}) {

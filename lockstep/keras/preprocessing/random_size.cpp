@@ -52,7 +52,7 @@ class RandomSizeLayer : public ConfiguredLayer<Derived, RandomSizeOptions> {
     if (!context.training && !graph::stands_for_shape(given)) return given;
     const bool single = given.rank() == 3;
     const Tensor x = single ? ops::expand_dims(given, 0) : given;
-    const Tensor factor = draw_one(x, range_, generator_);
+    const Tensor factor = draw_one(range_, generator_);
     Tensors size = {ops::dim_of(x, 1), ops::dim_of(x, 2)};
     Tensor& changed = size[Derived::kAxis];
     changed = ops::cast(factor * ops::cast(changed, DType::kFloat32), DType::kInt32);
