@@ -127,7 +127,7 @@ def test_the_same_job_twice_is_the_same_bytes(tmp_path, request):
 
 
 @pytest.mark.parametrize("communication", ["auto", "ring"])
-def test_strangers_do_not_disturb_a_job(communication, tmp_path, request):
+def test_connections_from_outside_do_not_disturb_a_job(communication, tmp_path, request):
     """Whatever connects to the ports of a job, and whatever it sends, the job ends as without it."""
     rng = random.Random(f"{tool.SEED}/{communication}")
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
