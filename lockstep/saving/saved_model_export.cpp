@@ -243,10 +243,15 @@ void Export::add_table(const std::shared_ptr<ops::TableResource>& table) {
   tables_.push_back(node);
 }
 
-void Export::add_tables(const Concrete& concrete) {
+// Tables, and states of generators that are members of a layer without being tracked: a call would draw the same
+// numbers each time without them.
+void Export::add_captures(const Concrete& concrete) {
   for (const Tensor& capture : concrete.traced.captures) {
     const auto table = std::dynamic_pointer_cast<ops::TableResource>(capture.resource_value());
     if (table && table_objects_.count(table.get()) == 0) add_table(table);
+    const auto variable = std::dynamic_pointer_cast<distribute::VariableImpl>(capture.resource_value());
+    if (variable && variable_objects_.count(variable.get()) == 0 && variable->path().ends_with("/seed_generator_state"))
+      generators_.push_back(variable_object(variable));
   }
 }
 
@@ -272,10 +277,12 @@ void Export::build_objects() {
   }
   root->children.emplace_back("regularization_losses", losses);
   for (const auto& traces : functions_) {
-    for (const Concrete& concrete : traces) add_tables(concrete);
+    for (const Concrete& concrete : traces) add_captures(concrete);
   }
-  for (const Concrete& concrete : losses_) add_tables(concrete);
+  for (const Concrete& concrete : losses_) add_captures(concrete);
   for (std::size_t i = 0; i < tables_.size(); ++i) root->children.emplace_back(table_name(i), tables_[i]);
+  for (std::size_t i = 0; i < generators_.size(); ++i)
+    root->children.emplace_back(fmt::format("seed_generator_{}", i), generators_[i]);
   ObjectNode* signatures = add_object(ObjectNode::Kind::kSignatureMap);
   for (std::size_t i = 0; i < signatures_.size(); ++i) {
     signatures->children.emplace_back(signatures_[i].key, add_object(ObjectNode::Kind::kSignature, i));

@@ -85,7 +85,7 @@ class Export {
   void build_checkpoint_graph();
   ObjectNode* add_object(ObjectNode::Kind kind, std::size_t index = 0);
   void add_table(const std::shared_ptr<ops::TableResource>& table);
-  void add_tables(const Concrete& concrete);
+  void add_captures(const Concrete& concrete);
   ObjectNode* table_function(const std::string& base, const std::function<Tensor()>& fn);
   // Adds a child for each name.
   void add_functions(const std::vector<std::pair<std::string, std::size_t>>& functions, ObjectNode* owner);
@@ -109,7 +109,7 @@ class Export {
   std::unordered_map<const Resource*, ObjectNode*> variable_objects_, table_objects_;
   std::map<const TrackedNode*, ObjectNode*> tracked_objects_;
   ObjectNode* root_ = nullptr;
-  std::vector<ObjectNode*> objects_, variables_, tables_;
+  std::vector<ObjectNode*> objects_, variables_, tables_, generators_;
   std::vector<std::string> keys_;
   std::string checkpoint_graph_;
 };

@@ -111,7 +111,7 @@ def predict(swept, tmp_path):
 def export(swept, tmp_path):
     tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm", "--to", "saved_model")
     loaded = tf.saved_model.load(str(tmp_path / "sm"))
-    assert len(loaded.variables) == len(swept.model.weights)
+    assert len(loaded.variables) == len(swept.model.variables)
     for n in (1, 7):
         x = swept.data(swept.rng, n)
         got = loaded.signatures["serving_default"](**{t.name: tf.constant(v) for t, v in zip(swept.model.inputs, x)})
