@@ -74,6 +74,11 @@ std::uint32_t MersenneTwister::next() {
   return y ^ (y >> 18);
 }
 
+double MersenneTwister::uniform() {
+  const std::uint32_t high = next() >> 5, low = next() >> 6;
+  return (high * 67108864.0 + low) / 9007199254740992.0;
+}
+
 void PythonRandom::seed(std::int64_t seed) {
   const std::uint64_t size = seed < 0 ? 0ull - static_cast<std::uint64_t>(seed) : static_cast<std::uint64_t>(seed);
   const std::array<std::uint32_t, 2> key = {static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(size >> 32)};
@@ -96,27 +101,6 @@ std::int64_t PythonRandom::randint(std::int64_t low, std::int64_t high) {
   }
 }
 
-double PythonRandom::random() {
-  const std::uint32_t high = words_.next() >> 5, low = words_.next() >> 6;
-  return (high * 67108864.0 + low) / 9007199254740992.0;
-}
-
-std::uint64_t NumpyRandom::bounded(std::uint64_t max) {
-  if (max == 0) return 0;
-  const std::uint64_t mask = ~std::uint64_t{0} >> std::countl_zero(max);
-  for (;;) {
-    std::uint64_t draw = words_.next();
-    if (max > 0xFFFFFFFFu) draw = draw << 32 | words_.next();
-    draw &= mask;
-    if (draw <= max) return draw;
-  }
-}
-
-double NumpyRandom::uniform() {
-  const std::uint32_t high = words_.next() >> 5, low = words_.next() >> 6;
-  return (high * 67108864.0 + low) / 9007199254740992.0;
-}
-
 double NumpyRandom::normal() {
   if (second_normal_) return *std::exchange(second_normal_, std::nullopt);
   for (;;) {
@@ -126,10 +110,6 @@ double NumpyRandom::normal() {
     second_normal_ = factor * x;
     return factor * y;
   }
-}
-
-void NumpyRandom::shuffle(std::span<std::int64_t> items) {
-  for (std::size_t i = items.size(); i-- > 1;) std::swap(items[i], items[bounded(i)]);
 }
 
 }  // namespace lockstep::random

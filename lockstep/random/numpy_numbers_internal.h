@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "lockstep/random/mersenne_internal.h"
 
@@ -16,9 +17,9 @@ class Pcg64 {
   std::uint32_t next32();  // the lower half of 64 bits, then the upper half
   double uniform() { return static_cast<double>(next64() >> 11) * (1.0 / 9007199254740992.0); }
   float uniform32() { return static_cast<float>(next32() >> 8) * (1.0f / 16777216.0f); }
-  double normal();                            // by the ziggurat method
-  std::uint64_t bounded(std::uint64_t max);   // uniform in [0, max], by Lemire's method
-  std::uint64_t interval(std::uint64_t max);  // the same by masked rejection, as permutations take it
+  double normal();                           // by the ziggurat method
+  std::uint64_t bounded(std::uint64_t max);  // uniform in [0, max], by Lemire's method
+  void shuffle(std::span<std::int64_t> items) { shuffle_items(*this, items); }
 
  private:
   unsigned __int128 state_ = 0, increment_ = 0;

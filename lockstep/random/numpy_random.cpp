@@ -75,7 +75,7 @@ std::vector<std::int64_t> order_of(Numbers& numbers, std::int64_t count) {
   if (count < 0) throw_invalid_argument(fmt::format("np.random.permutation: found {}, expected 0 or more", count));
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[numbers.interval(i)]);
+  numbers.shuffle(order);
   return order;
 }
 template <typename Numbers>
@@ -141,47 +141,54 @@ Tensor of_process(const Use& use) {
 
 }  // namespace
 
-RandomState::RandomState(std::int64_t seed) : numbers_(std::make_shared<NumpyRandom>(seed_of_32_bits(seed))) {}
+template <typename Numbers>
+Tensor Draws<Numbers>::uniform(double low, double high, const ShapeArg& size) {
+  return uniform_of(*numbers_, low, high, size);
+}
+template <typename Numbers>
+Tensor Draws<Numbers>::normal(double loc, double scale, const ShapeArg& size) {
+  return normal_of(*numbers_, loc, scale, size);
+}
+template <typename Numbers>
+Tensor Draws<Numbers>::integers_between(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o) {
+  return integers_of(*numbers_, low, high, o);
+}
+template <typename Numbers>
+Tensor Draws<Numbers>::permutation(std::int64_t count) {
+  return Tensor::from_vector(order_of(*numbers_, count));
+}
+template <typename Numbers>
+Tensor Draws<Numbers>::permutation(const Tensor& rows) {
+  return rows_of(*numbers_, rows);
+}
+template <typename Numbers>
+void Draws<Numbers>::shuffle(Tensor& rows) {
+  rows = rows_of(*numbers_, rows);
+}
+template <typename Numbers>
+Tensor Draws<Numbers>::choice(std::int64_t count, const ChoiceKeywords& o) {
+  return choice_of(*numbers_, count, o);
+}
+template <typename Numbers>
+Tensor Draws<Numbers>::choice(const Tensor& from, const ChoiceKeywords& o) {
+  return elements_of(*numbers_, from, o);
+}
+template class Draws<NumpyRandom>;
+template class Draws<Pcg64>;
+
+RandomState::RandomState(std::int64_t seed) : Draws(std::make_shared<NumpyRandom>(seed_of_32_bits(seed))) {}
 Tensor RandomState::random_sample(const ShapeArg& size) {
   return drawn<double>(size, [&] { return numbers_->uniform(); });
 }
-Tensor RandomState::uniform(double low, double high, const ShapeArg& size) {
-  return uniform_of(*numbers_, low, high, size);
-}
-Tensor RandomState::normal(double loc, double scale, const ShapeArg& size) {
-  return normal_of(*numbers_, loc, scale, size);
-}
-Tensor RandomState::randint(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o) {
-  return integers_of(*numbers_, low, high, o);
-}
-Tensor RandomState::permutation(std::int64_t count) { return Tensor::from_vector(order_of(*numbers_, count)); }
-Tensor RandomState::permutation(const Tensor& rows) { return rows_of(*numbers_, rows); }
-void RandomState::shuffle(Tensor& rows) { rows = rows_of(*numbers_, rows); }
-Tensor RandomState::choice(std::int64_t count, const ChoiceKeywords& o) { return choice_of(*numbers_, count, o); }
-Tensor RandomState::choice(const Tensor& from, const ChoiceKeywords& o) { return elements_of(*numbers_, from, o); }
 
 Generator::Generator(std::int64_t seed)
-    : numbers_(std::make_shared<Pcg64>(static_cast<std::uint64_t>(checked_seed(seed)))) {}
+    : Draws(std::make_shared<Pcg64>(static_cast<std::uint64_t>(checked_seed(seed)))) {}
 Tensor Generator::random(const ShapeArg& size, const DTypeLike& dtype) {
   if (dtype == DType::kFloat64) return drawn<double>(size, [&] { return numbers_->uniform(); });
   if (dtype == DType::kFloat32) return drawn<float>(size, [&] { return numbers_->uniform32(); });
   throw_invalid_argument(
       fmt::format("np.random.Generator.random: found {}, expected float64 or float32", dtype_name(dtype)));
 }
-Tensor Generator::uniform(double low, double high, const ShapeArg& size) {
-  return uniform_of(*numbers_, low, high, size);
-}
-Tensor Generator::normal(double loc, double scale, const ShapeArg& size) {
-  return normal_of(*numbers_, loc, scale, size);
-}
-Tensor Generator::integers(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o) {
-  return integers_of(*numbers_, low, high, o);
-}
-Tensor Generator::permutation(std::int64_t count) { return Tensor::from_vector(order_of(*numbers_, count)); }
-Tensor Generator::permutation(const Tensor& rows) { return rows_of(*numbers_, rows); }
-void Generator::shuffle(Tensor& rows) { rows = rows_of(*numbers_, rows); }
-Tensor Generator::choice(std::int64_t count, const ChoiceKeywords& o) { return choice_of(*numbers_, count, o); }
-Tensor Generator::choice(const Tensor& from, const ChoiceKeywords& o) { return elements_of(*numbers_, from, o); }
 
 void seed(std::int64_t seed) { lockstep::random::seed_numpy_random(seed_of_32_bits(seed)); }
 Tensor random_sample(const ShapeArg& size) {

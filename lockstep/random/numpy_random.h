@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/dtype_like.h"
@@ -52,8 +53,34 @@ struct ChoiceKeywords {
   std::vector<double> p = {};  // the probability of each; none: the same of all
 };
 
-// numpy.random.RandomState: the generator of NumPy's functions, MT19937. Copies share the state.
-class RandomState {
+// What both generators draw. Copies share the state.
+template <typename Numbers>
+class Draws {
+ public:
+  Tensor standard_normal(const ShapeArg& size = {}) { return normal(0.0, 1.0, size); }
+  Tensor uniform(double low, double high, const ShapeArg& size = {});
+  Tensor uniform(const UniformKeywords& o = {}) { return uniform(o.low, o.high, o.size); }
+  Tensor normal(double loc, double scale, const ShapeArg& size = {});
+  Tensor normal(const NormalKeywords& o = {}) { return normal(o.loc, o.scale, o.size); }
+  // The numbers 0 to count - 1, or the rows of a tensor, in another order.
+  Tensor permutation(std::int64_t count);
+  Tensor permutation(const Tensor& rows);
+  void shuffle(Tensor& rows);
+  // Numbers from 0 to count - 1, or elements of a vector. Generator throws Unimplemented for replace = false.
+  Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
+  Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
+
+ protected:
+  explicit Draws(std::shared_ptr<Numbers> numbers) : numbers_(std::move(numbers)) {}
+  Tensor integers_between(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o);
+
+  std::shared_ptr<Numbers> numbers_;
+};
+extern template class Draws<lockstep::random::NumpyRandom>;
+extern template class Draws<lockstep::random::Pcg64>;
+
+// numpy.random.RandomState: the generator of NumPy's functions, MT19937.
+class RandomState : public Draws<lockstep::random::NumpyRandom> {
  public:
   // 0 <= seed < 2^32.
   explicit RandomState(std::int64_t seed);
@@ -68,29 +95,16 @@ class RandomState {
   Tensor randn(I... extents) {
     return normal(0.0, 1.0, Shape{static_cast<std::int64_t>(extents)...});
   }
-  Tensor standard_normal(const ShapeArg& size = {}) { return normal(0.0, 1.0, size); }
-  Tensor uniform(double low, double high, const ShapeArg& size = {});
-  Tensor uniform(const UniformKeywords& o = {}) { return uniform(o.low, o.high, o.size); }
-  Tensor normal(double loc, double scale, const ShapeArg& size = {});
-  Tensor normal(const NormalKeywords& o = {}) { return normal(o.loc, o.scale, o.size); }
   // In [low, high), or in [0, low) with one limit.
-  Tensor randint(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o = {});
+  Tensor randint(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o = {}) {
+    return integers_between(low, high, o);
+  }
   Tensor randint(std::int64_t low, std::int64_t high, const ShapeArg& size) { return randint(low, high, {{}, size}); }
   Tensor randint(std::int64_t low, const IntegersKeywords& o = {}) { return randint(low, std::nullopt, o); }
-  // The numbers 0 to count - 1, or the rows of a tensor, in another order.
-  Tensor permutation(std::int64_t count);
-  Tensor permutation(const Tensor& rows);
-  void shuffle(Tensor& rows);
-  // Numbers from 0 to count - 1, or elements of a vector.
-  Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
-  Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
-
- private:
-  std::shared_ptr<lockstep::random::NumpyRandom> numbers_;
 };
 
-// numpy.random.Generator of PCG64. Copies share the state.
-class Generator {
+// numpy.random.Generator of PCG64.
+class Generator : public Draws<lockstep::random::Pcg64> {
  public:
   struct Floats {
     FieldNamesOnly names_only = {};
@@ -102,24 +116,12 @@ class Generator {
   Tensor random(const ShapeArg& size, const DTypeLike& dtype = DType::kFloat64);
   Tensor random(const Floats& o) { return random(o.size, o.dtype); }
   Tensor random() { return random(ShapeArg()); }
-  Tensor standard_normal(const ShapeArg& size = {}) { return normal(0.0, 1.0, size); }
-  Tensor uniform(double low, double high, const ShapeArg& size = {});
-  Tensor uniform(const UniformKeywords& o = {}) { return uniform(o.low, o.high, o.size); }
-  Tensor normal(double loc, double scale, const ShapeArg& size = {});
-  Tensor normal(const NormalKeywords& o = {}) { return normal(o.loc, o.scale, o.size); }
   // In [low, high), or in [0, low) with one limit.
-  Tensor integers(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o = {});
+  Tensor integers(std::int64_t low, std::optional<std::int64_t> high, const IntegersKeywords& o = {}) {
+    return integers_between(low, high, o);
+  }
   Tensor integers(std::int64_t low, std::int64_t high, const ShapeArg& size) { return integers(low, high, {{}, size}); }
   Tensor integers(std::int64_t low, const IntegersKeywords& o = {}) { return integers(low, std::nullopt, o); }
-  Tensor permutation(std::int64_t count);
-  Tensor permutation(const Tensor& rows);
-  void shuffle(Tensor& rows);
-  // Throws Unimplemented for replace = false.
-  Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
-  Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
-
- private:
-  std::shared_ptr<lockstep::random::Pcg64> numbers_;
 };
 inline Generator default_rng(std::int64_t seed) { return Generator(seed); }
 

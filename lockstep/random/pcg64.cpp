@@ -2,7 +2,6 @@
 #pragma GCC optimize("fp-contract=off")
 
 #include <array>
-#include <bit>
 #include <cmath>
 
 #include "lockstep/random/numpy_numbers_internal.h"
@@ -140,15 +139,6 @@ std::uint64_t Pcg64::bounded(std::uint64_t max) {
     while (static_cast<std::uint64_t>(product) < least) product = static_cast<unsigned __int128>(next64()) * width;
   }
   return static_cast<std::uint64_t>(product >> 64);
-}
-
-std::uint64_t Pcg64::interval(std::uint64_t max) {
-  if (max == 0) return 0;
-  const std::uint64_t mask = ~std::uint64_t{0} >> std::countl_zero(max);
-  for (;;) {
-    const std::uint64_t draw = (max > 0xFFFFFFFFull ? next64() : next32()) & mask;
-    if (draw <= max) return draw;
-  }
 }
 
 }  // namespace lockstep::random

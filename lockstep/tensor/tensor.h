@@ -378,7 +378,7 @@ class Place {
 struct Range {
   Place begin, end;
   std::int64_t step = 1;
-  // Both, so that x[{None}], which Python would read as x[[None]], is no range.
+  // Both, so that x[{None}], which Python would read as x[[None]], is not a range.
   Range(Place begin, Place end, std::int64_t step = 1) : begin(std::move(begin)), end(std::move(end)), step(step) {}
 };
 

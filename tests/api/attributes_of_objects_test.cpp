@@ -343,15 +343,6 @@ TEST(Datasets, RangesOfOtherDtypes) {
   EXPECT_EQ(ls::data::Dataset::range(Tensor(4)).cardinality(), 4);
 }
 
-// Seeds that a test sets are not those of later tests.
-class ReplicasDraw : public testing::Test {
- protected:
-  ~ReplicasDraw() override { ls::random::restore_state(before_); }
-
- private:
-  ls::Json before_ = ls::random::save_state();
-};
-
 const std::vector<std::vector<Numbers>> kMeetings = {{{0.804303, 1.537469, 0.613627, 0.933488},
                                                       {0.733166, 1.537469, 0.475982, 0.645252},
                                                       {0.478939, 0.843509, 0.774369, 0.863997},
@@ -365,7 +356,7 @@ const std::vector<std::vector<Numbers>> kMeetings = {{{0.804303, 1.537469, 0.613
 
 // In a function the operations without a seed of the second replica follow those of the first one; with a seed they are
 // equal. Outside of functions each device has its operations.
-TEST_F(ReplicasDraw, NumbersOfTheirOwn) {
+TEST(ReplicasDraw, NumbersOfTheirOwn) {
   tf::distribute::MirroredStrategy strategy({"cpu:0", "cpu:1"});
   tf::random::set_seed(4);
   const auto draw = ls::function([&] { return strategy.run([] { return tf::random::uniform({2}); }).values(); });

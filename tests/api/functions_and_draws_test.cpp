@@ -36,18 +36,9 @@ std::string text_of(const T& value) {
   return out.str();
 }
 
-// Other tests of the process draw without a global seed.
-class FunctionDraws : public testing::Test {
- protected:
-  ~FunctionDraws() override { ls::random::restore_state(before_); }
-
- private:
-  ls::Json before_ = ls::random::save_state();
-};
-
 Tensor seeded() { return tf_random::uniform({}, {.seed = 9}); }
 
-TEST_F(FunctionDraws, EachIteratorBeginsAtTheSeeds) {
+TEST(FunctionDraws, EachIteratorBeginsAtTheSeeds) {
   ls::random::set_seed(5);
   const auto dataset = Dataset::range(3).map([](const Tensor&) { return seeded(); });
   for (int epoch = 0; epoch < 2; ++epoch) expect_near(all(dataset), {0.8590066, 0.0586569, 0.5389643});
@@ -60,7 +51,7 @@ TEST_F(FunctionDraws, EachIteratorBeginsAtTheSeeds) {
   expect_near(tf_random::uniform({}), {0.6263931});
 }
 
-TEST_F(FunctionDraws, WithoutASeedTheNumberInTheFunctionIsOne) {
+TEST(FunctionDraws, WithoutASeedTheNumberInTheFunctionIsOne) {
   ls::random::set_seed(5);
   expect_near(all(Dataset::range(3).map([](const Tensor&) { return tf_random::uniform({}); })),
               {0.1828648, 0.6730766, 0.9363872});
@@ -71,7 +62,7 @@ TEST_F(FunctionDraws, WithoutASeedTheNumberInTheFunctionIsOne) {
   expect_near(function(0.), {0.6730766});
 }
 
-TEST_F(FunctionDraws, AnIteratorContinuesWhereItWas) {
+TEST(FunctionDraws, AnIteratorContinuesWhereItWas) {
   ls::random::set_seed(5);
   const auto dataset = Dataset::range(6).map([](const Tensor&) { return seeded(); }).shuffle(3, {.seed = 1});
   auto iterator = dataset.make_iterator();
@@ -94,7 +85,7 @@ class Noise : public keras::Layer {
   }
 };
 
-TEST_F(FunctionDraws, LayersDrawInFit) {
+TEST(FunctionDraws, LayersDrawInFit) {
   keras::utils::set_random_seed(11);
   const Tensor x = ops::reshape(ops::linspace(0., 1., 40), {10, 4}), y = ops::reduce_sum(x, 1, true);
   const keras::Sequential model({layers::Input({4}), layers::Dense(3), keras::make_layer<Noise>(), layers::Dense(1)});

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "lockstep/lockstep.h"
-#include "lockstep/random/seeds.h"
 #include "tests/api/sums.h"
 
 namespace ls = lockstep;
@@ -17,14 +16,9 @@ using ls::Tensor;
 
 namespace mixed_arguments {
 
-// Seeds that a test sets are not those of later tests.
 class MixedArguments : public testing::Test {
  protected:
-  ~MixedArguments() override { ls::random::restore_state(before_); }
   const Tensor x = waves({3, 4}, 0.7), img = tf::abs(waves({1, 8, 6, 3}, 0.21));
-
- private:
-  ls::Json before_ = ls::random::save_state();
 };
 
 TEST_F(MixedArguments, AreTensorFlows) {

@@ -27,16 +27,7 @@ TEST(RepeatedDatasets, AShuffleBelowTakesSeedsForOneMorePass) {
   EXPECT_EQ(elements(data), (Numbers{0, 1, 4, 6, 3, 7, 5, 2, 5, 7, 2, 3, 4, 1, 0, 6}));
 }
 
-// Seeds that a test sets are not those of later tests.
-class RandomRepeats : public testing::Test {
- protected:
-  ~RandomRepeats() override { ls::random::restore_state(before_); }
-
- private:
-  ls::Json before_ = ls::random::save_state();
-};
-
-TEST_F(RandomRepeats, RandomOperationsOfFunctionsContinue) {
+TEST(RandomRepeats, RandomOperationsOfFunctionsContinue) {
   tf::random::set_seed(7);
   const auto add = [](const Tensor& v) { return v + tf::random::uniform({}, 0, 100, ls::int64, 3); };
   const Numbers two = {61, 49, 73, 100, 100, 54, 88, 55, 17, 75, 41, 61, 35, 56, 97, 101};
@@ -52,7 +43,7 @@ TEST_F(RandomRepeats, RandomOperationsOfFunctionsContinue) {
   EXPECT_EQ(numbers(Tensor(*later.next())), (Numbers{41}));
 }
 
-TEST_F(RandomRepeats, RandomOperationsOfDatasetsThatFlatMapMakesContinue) {
+TEST(RandomRepeats, RandomOperationsOfDatasetsThatFlatMapMakesContinue) {
   tf::random::set_seed(7);
   const Dataset data = Dataset::range(3).flat_map([](const Tensor&) {
     return Dataset::range(2).map([](const Tensor& v) { return v + tf::random::uniform({}, 0, 100, ls::int64, 3); });
@@ -61,7 +52,7 @@ TEST_F(RandomRepeats, RandomOperationsOfDatasetsThatFlatMapMakesContinue) {
   EXPECT_EQ(elements(data.repeat(2)), (Numbers{61, 49, 71, 98, 96, 50, 82, 49, 17, 75, 39, 59}));
 }
 
-TEST_F(RandomRepeats, EachTraceOfAFunctionHasRandomStatesOfItsOwn) {
+TEST(RandomRepeats, EachTraceOfAFunctionHasRandomStatesOfItsOwn) {
   const auto draw = [](const Tensor& x) { return tf::reduce_sum(tf::random::uniform(tf::shape(x), {.seed = 1})); };
   const auto sums = [](const auto& function, const std::vector<int>& rows) {
     Numbers out;
@@ -93,7 +84,7 @@ class Noise : public keras::Layer {
   }
 };
 
-TEST_F(RandomRepeats, EachTraceOfAModelHasRandomStatesOfItsOwn) {
+TEST(RandomRepeats, EachTraceOfAModelHasRandomStatesOfItsOwn) {
   const Tensor x = tf::zeros({4, 1});
   const auto made = [] {
     tf::random::set_seed(5);

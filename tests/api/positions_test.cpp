@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/random/seeds.h"
 #include "tests/api/results.h"
 
 namespace ls = lockstep;
@@ -12,15 +11,6 @@ namespace layers = lockstep::layers;
 using ls::Tensor;
 
 namespace positions {
-
-// Seeds that a test sets are not those of later tests.
-class Seeds {
- public:
-  ~Seeds() { ls::random::restore_state(before_); }
-
- private:
-  ls::Json before_ = ls::random::save_state();
-};
 
 template <typename A, typename B>
 void expect_same(const A& by_position, const B& by_name) {
@@ -105,7 +95,6 @@ TEST(TensorFlowPackage, HasItsFunctionsAndPackages) {
   EXPECT_EQ(numbers(tf::reduce_sum(x, {.axis = 1})), (Numbers{3, 12}));
   EXPECT_EQ(numbers(tf::cast(tf::argmax(x, 1), tf::int32)), (Numbers{2, 2}));
   EXPECT_EQ(tf::TensorShape({ls::None, 3}).to_string(), "(None, 3)");
-  const Seeds seeds;
   tf::random::set_seed(1);  // the numbers are those of tf.random, not of keras.random
   EXPECT_NEAR(numbers(tf::random::normal({2}))[0], -1.1012203, 1e-6);
   tf::Variable v(1.0);
@@ -184,7 +173,6 @@ TEST(FitOfFunctions, ThatReturnBatchAfterBatchAsPythonsGeneratorsDo) {
 
 TEST(InitializersOfTensorFlow, DrawItsNumbers) {
   namespace tf = lockstep::tf;
-  const Seeds seeds;
   tf::random::set_seed(1);
   EXPECT_NEAR(numbers(tf::random_normal_initializer({.seed = 1})({2}))[1], -0.024650828912854195, 1e-7);
   EXPECT_NEAR(numbers(tf::random_uniform_initializer(-1., 1., 2)({2}))[0], 0.6019580364227295, 1e-6);

@@ -115,7 +115,7 @@ using LossFunction = std::function<Loss::KerasFunction>;
 LossPtr get(const LossArg& identifier);
 LossPtr deserialize(const Json& config);
 Json serialize(const LossPtr& loss);
-// Of an object of a class of one's own.
+// Of an object of a user-defined class.
 template <std::derived_from<Loss> T>
 Json serialize(const T& object) {
   return serialize(LossPtr(std::shared_ptr<Loss>(std::shared_ptr<Loss>(), const_cast<T*>(&object))));

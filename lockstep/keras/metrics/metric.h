@@ -146,7 +146,7 @@ MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, cons
 MetricPtr get_named(const std::string& name, int keras_version);
 MetricPtr deserialize(const Json& config);
 Json serialize(const MetricPtr& metric);
-// Of an object of a class of one's own.
+// Of an object of a user-defined class.
 template <std::derived_from<Metric> T>
 Json serialize(const T& object) {
   return serialize(MetricPtr(std::shared_ptr<Metric>(std::shared_ptr<Metric>(), const_cast<T*>(&object))));

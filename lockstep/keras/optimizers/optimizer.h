@@ -328,7 +328,7 @@ using OptimizerArg = keras::ObjectArg<Optimizer>;
 OptimizerPtr get(const OptimizerArg& identifier);
 OptimizerPtr deserialize(const Json& config);
 Json serialize(const OptimizerPtr& optimizer);
-// Of an object of a class of one's own.
+// Of an object of a user-defined class.
 template <std::derived_from<Optimizer> T>
 Json serialize(const T& object) {
   return serialize(OptimizerPtr(std::shared_ptr<Optimizer>(std::shared_ptr<Optimizer>(), const_cast<T*>(&object))));

@@ -50,7 +50,7 @@ bool is_schedule(const Json& value);
 // Throws InvalidArgument for an unknown class or a missing keyword.
 SchedulePtr deserialize(const Json& config);
 Json serialize(const SchedulePtr& schedule);
-// Of an object of a class of one's own.
+// Of an object of a user-defined class.
 template <std::derived_from<LearningRateSchedule> T>
 Json serialize(const T& object) {
   return serialize(SchedulePtr(
