@@ -378,8 +378,11 @@ class Maker:
             lambda: L.Bidirectional(L.ConvLSTM1D(2, 2, padding="same", return_sequences=self.chance()))(t),
             lambda: L.CenterCrop(max(1, height - 1), max(1, width - 1))(t), lambda: L.Conv2D(4, 1, groups=1, kernel_constraint="max_norm")(t),
             lambda: L.SeparableConv2D(2, 2, strides=2, padding="same", activation="tanh")(t), lambda: L.EinsumDense("abcd,de->abce", (None, None, 3))(t),
+            # The gradient of AdaptiveMaxPooling2D over an axis of one element is uninitialized memory in Keras on TensorFlow.
             *self.dropout(lambda: L.SpatialDropout2D(0.3)(t), lambda: L.RandomFlip()(t), lambda: L.RandomRotation(0.1)(t), lambda: L.RandomZoom(0.2)(t),
-                          lambda: L.RandomTranslation(0.1, 0.2)(t), lambda: L.AdaptiveMaxPooling2D(2)(t), lambda: L.BatchNormalization(synchronized=True)(t)),
+                          lambda: L.RandomTranslation(0.1, 0.2)(t),
+                          lambda: (L.AdaptiveMaxPooling2D if height > 1 < width else L.AdaptiveAveragePooling2D)(2)(t),
+                          lambda: L.BatchNormalization(synchronized=True)(t)),
         ]
         if height > 3 and width > 3:
             choices += [lambda: L.Cropping2D(((1, 0), (0, 1)))(t), lambda: L.Conv2D(2, 3)(t)]

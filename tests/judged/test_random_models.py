@@ -77,7 +77,7 @@ def test_models_of_keras_3(number, tmp_path):
 
     given = stored.original(written, folder, rtol=1e-3)
     if given is None:
-        pytest.skip("not a model for Keras itself")
+        pytest.skip("Keras itself refuses: the model or its training")
     x, wanted, trained = given
     compare([v for _, v in tool.predict(folder / "m.keras", x, tmp_path)], wanted, "predict")
     tool.ok("convert", folder / "m.keras", tmp_path / "r.keras")
@@ -110,7 +110,10 @@ def test_models_of_keras_2(number, tmp_path):
         more = data(12)
         y = [rng.normal(0, 1, (12, *v.shape[1:])).astype("float32") for v in wanted]
         model = tf_keras.models.load_model(folder / "m.h5")
-        model.fit(as_given(model, more), dict(zip(names, y)) if named else y if len(y) > 1 else y[0], batch_size=4, shuffle=False, verbose=0)
+        try:
+            model.fit(as_given(model, more), dict(zip(names, y)) if named else y if len(y) > 1 else y[0], batch_size=4, shuffle=False, verbose=0)
+        except Exception:  # a pooling layer of nothing is computed, but has no gradient
+            return None
         tool.save_npz(folder / "d.npz", **arrays_for(model, more, names, y))
         return x, wanted, [[v.name, np.asarray(v)] for v in model.weights]
 
@@ -120,7 +123,7 @@ def test_models_of_keras_2(number, tmp_path):
 
     given = stored.original(written, folder, rtol=1e-3)
     if given is None:
-        pytest.skip("not a model for Keras itself")
+        pytest.skip("Keras itself refuses: the model or its training")
     x, wanted, trained = given
     for name in ("m.h5", "m.keras"):
         compare([v for _, v in tool.predict(folder / name, x, tmp_path)], wanted, name)

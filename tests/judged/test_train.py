@@ -92,6 +92,8 @@ def test_loss(loss, optimizer, tmp_path, request):
 @pytest.mark.parametrize("name", list(table.MODELS))
 @pytest.mark.parametrize("optimizer", list(table.OPTIMIZERS) if tool.CONFORMANCE else ["sgd-momentum", "adam"])
 def test_model(name, optimizer, tmp_path, request):
+    if (name, optimizer) == ("embedding", "sgd-loss-scale"):
+        pytest.skip("Keras itself refuses: it does not scale the gradients of rows")
     loss = "scce" if name in ("cnn", "embedding") else "mse"
     model, x, y = prepare(tmp_path, name, loss, table.OPTIMIZERS[optimizer](), tool.generator(request.node.name))
     judge(tmp_path, model, x, y)
