@@ -173,13 +173,6 @@ bool is_decayed_schedule(const Json& rate) {
 }
 
 namespace {
-// What `decay` of an optimizer is read as. Adagrad of Keras 2 does not load a schedule, also not its own.
-bool is_decay_of_each_step(const Json& rate) {
-  if (!rate.is_object() || rate.value("class_name", Json()) != Json("InverseTimeDecay")) return false;
-  const Json& config = rate.at("config");
-  return config.value("decay_steps", Json()) == Json(1) && config.value("staircase", Json()) == Json(false);
-}
-
 // The optimizers of Keras before TensorFlow 2, which have no names, clip by the norm of all gradients, and Adagrad
 // begins with zeros.
 void keep_rules_before_tensorflow_2(const Json& class_name, Json& arguments) {
@@ -259,8 +252,8 @@ Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config,
   const bool plain = is_null(config, "weight_decay") && config.value("use_ema", Json(false)) == Json(false);
   const bool stateless = class_name == "SGD" && train::slots_of(optimizer).empty();
   const Json rate = config.value("learning_rate", Json());
-  // The first Adagrad does not load a schedule.
-  const bool scheduled = class_name == "Adagrad" && rate.is_object() && !is_decay_of_each_step(rate);
+  // The first Adagrad does not load a schedule, also not its own decay.
+  const bool scheduled = class_name == "Adagrad" && rate.is_object() && !train::is_decay_of_each_step(rate);
   const bool same =
       contains(kSameRule, class_name) && (!embeddings || class_name == "Adam" || stateless) && !scaled && !scheduled;
   const bool first = legacy || (plain && same);
@@ -282,7 +275,7 @@ Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config,
     arguments["decay"] = class_name == "Nadam" ? legacy->schedule_decay : 0.0;
     if (decayed) {
       for (const char* key : {"learning_rate", "decay"}) arguments[key] = rate.at("config").at(key);
-    } else if (is_decay_of_each_step(rate) && class_name != "Nadam") {
+    } else if (train::is_decay_of_each_step(rate) && class_name != "Nadam") {
       arguments["learning_rate"] = rate.at("config").at("initial_learning_rate");
       arguments["decay"] = rate.at("config").at("decay_rate");
     }

@@ -75,21 +75,31 @@ LiveGraph build_live_graph(const NodePtr& root) {
     }
   }
   live.graph.assign_keys();
+  live.required = live.nodes.size();
   // With keys already: these names add ways to values that have one.
   const auto number_of = [&](const distribute::VariablePtr& variable) {
     const auto known = numbers.find({variable.get(), {}});
     return known == numbers.end() ? -1 : known->second;
   };
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
-    for (const auto& [name, child] : live.nodes[i]->first_names()) {
-      const auto known = numbers.find(child.node().identity());
-      if (known != numbers.end()) live.graph.add_edge(static_cast<int>(i), name, known->second);
+    const int number = static_cast<int>(i);
+    for (const auto& [name, child] : i < live.required ? live.nodes[i]->first_names() : live.nodes[i]->edges()) {
+      const auto [known, fresh] = numbers.emplace(child.node().identity(), static_cast<int>(live.nodes.size()));
+      if (fresh) {
+        live.nodes.push_back(child.ptr());
+        live.graph.add_child(number, name);
+        if (const auto variable = child.node().variable()) live.graph.set_variable(known->second, variable->path());
+      } else {
+        live.graph.add_edge(number, name, known->second);
+      }
     }
+    if (i >= live.required) continue;
     for (const TrackedNode::NamedSlot& slot : live.nodes[i]->named_slots()) {
       const int original = number_of(slot.original), own = number_of(slot.slot);
       if (original >= 0 && own >= 0) live.graph.nodes[i].slots.push_back({original, std::string(slot.name), own});
     }
   }
+  live.graph.assign_keys();
   const auto paths = live.graph.paths();
   std::set<std::string> keys;
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {

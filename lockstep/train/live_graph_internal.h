@@ -23,6 +23,7 @@ struct StoredVariable {
 
 struct LiveGraph {
   std::vector<NodePtr> nodes;         // breadth first from the root, as in `graph`
+  std::size_t required = 0;           // nodes from here on are of first_names() only
   formats::CheckpointGraph graph;     // with keys
   std::vector<StoredVariable> extra;  // values that TensorFlow does not store: read by key only
 };

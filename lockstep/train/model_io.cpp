@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/keras/optimizers/fields_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/train/checkpoint.h"
@@ -59,8 +61,47 @@ class Aliases {
     if (known == numbers_.end()) return;
     const int node = known->second;
     if (of_keras2 || !needs_positions(*optimizer)) leave_out_positions(node);
+    if (of_keras2 && !optimizer->has_fixed_learning_rate() && !optimizer->legacy_rules() &&
+        !at(node).child("inner_optimizer"))
+      scheduled_rate(node, *optimizer);
     if (const auto list = at(node).child("_momentums")) edge(node, "momentums", *list);  // Lion
-    if (const auto inner = optimizers::inner_optimizer(optimizer); inner != optimizer) add(inner, of_keras2);
+    const auto inner = optimizers::inner_optimizer(optimizer);
+    if (inner == optimizer) return;
+    add(inner, of_keras2);
+    if (of_keras2 && !inner->legacy_rules()) join(node, *optimizer);
+  }
+
+  // Without nodes that nothing leads to: TensorFlow does not expect any.
+  void drop_unreachable() {
+    std::vector<int> order{0}, place(live_.graph.nodes.size(), -1);
+    place[0] = 0;
+    const auto reach = [&](int node) {
+      if (place[static_cast<std::size_t>(node)] >= 0) return;
+      place[static_cast<std::size_t>(node)] = 0;
+      order.push_back(node);
+    };
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (const auto& [name, child] : at(order[i]).children) reach(child);
+      for (const auto& slot : at(order[i]).slots) reach(slot.slot);
+    }
+    std::sort(order.begin(), order.end());
+    LiveGraph kept;
+    kept.graph.nodes.clear();
+    for (const int node : order) {
+      place[static_cast<std::size_t>(node)] = static_cast<int>(kept.graph.nodes.size());
+      kept.graph.nodes.push_back(std::move(at(node)));
+      if (static_cast<std::size_t>(node) < live_.nodes.size())
+        kept.nodes.push_back(live_.nodes[static_cast<std::size_t>(node)]);
+    }
+    for (auto& node : kept.graph.nodes) {
+      for (auto& [name, child] : node.children) child = place[static_cast<std::size_t>(child)];
+      for (auto& slot : node.slots) {
+        slot.variable = place[static_cast<std::size_t>(slot.variable)];
+        slot.slot = place[static_cast<std::size_t>(slot.slot)];
+      }
+    }
+    live_.graph = std::move(kept.graph);
+    live_.nodes = std::move(kept.nodes);
   }
 
  private:
@@ -86,6 +127,37 @@ class Aliases {
     const bool all =
         std::all_of(numbered.begin(), numbered.end(), [&](const auto& item) { return named.contains(item.second); });
     if (all) std::erase_if(at(node).children, [](const auto& edge) { return edge.first == "_variables"; });
+  }
+
+  // What scales losses stands in Keras 2 in the place of the optimizer within it. What both have is written twice,
+  // since Keras 3 knows an object under one path only.
+  void join(int node, const optimizers::Optimizer& optimizer) {
+    const auto within = at(node).child("inner_optimizer");
+    if (!within) return;
+    const auto children = at(*within).children;
+    for (const auto& [name, child] : children) {
+      if (name == "_variables" || name == "_trainable_variables") continue;
+      std::erase_if(at(node).children, [&, &name = name](const auto& edge) { return edge.first == name; });
+      if (at(child).attributes.empty()) {
+        live_.graph.add_edge(node, name, child);
+      } else {
+        const int copy = live_.graph.add_child(node, name);
+        at(copy).attributes = at(child).attributes;
+      }
+    }
+    if (optimizer.get_config().value("dynamic_growth_steps", Json()) == Json(optimizers::kFixedScale)) return;
+    const int scale = live_.graph.add_child(node, "loss_scale");
+    live_.graph.add_edge(scale, "current_loss_scale", numbers_.at({optimizer.dynamic_scale().get(), {}}));
+    live_.graph.add_edge(scale, "good_steps", numbers_.at({optimizer.step_counter().get(), {}}));
+  }
+
+  // Keras 2.11 and later keep the last value of a schedule in a variable.
+  void scheduled_rate(int node, const optimizers::Optimizer& optimizer) {
+    const int rate = live_.graph.add_child(node, "_current_learning_rate");
+    live_.graph.set_variable(rate, "current_learning_rate");
+    live_.graph.assign_keys();
+    live_.extra.push_back(
+        {at(rate).attributes[0].key, number_variable("current_learning_rate", optimizer.learning_rate())});
   }
 
   // Layers in lists, such as the cells of StackedRNNCells, whose variables the optimizer's list makes part of the
@@ -224,6 +296,7 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) 
   Aliases aliases(live);
   aliases.add(model);
   if (const auto& optimizer = model.trainer().optimizer()) aliases.add(optimizer, model.keras_version() < 3);
+  aliases.drop_unreachable();
   write_values(values_of(live), prefix);
 }
 
@@ -273,7 +346,8 @@ RestoreReport read_model_checkpoint(keras::ModelImpl& model, const std::string& 
                                                       (*first)->path(), model.name()));
   }
   if (strict >= Strictness::kOptimizer && optimizer) {
-    const auto state = optimizer->variables();
+    auto state = optimizer->variables();
+    std::erase_if(state, [idle = restoration.idle()](const auto& each) { return idle.contains(each.get()); });
     require(std::none_of(state.begin(), state.end(), is_missing),
             fmt::format("the checkpoint lacks a part of the state of optimizer '{}'", optimizer->name()));
   }

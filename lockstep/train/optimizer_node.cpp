@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/base/log_internal.h"
+#include "lockstep/keras/optimizers/fields_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/train/optimizer_slots_internal.h"
 #include "lockstep/train/tracked_node_internal.h"
@@ -11,6 +14,30 @@ namespace {
 
 using distribute::VariablePtr;
 using Variables = std::vector<VariablePtr>;
+
+constexpr std::string_view kLastRate = "_current_learning_rate";  // of a schedule
+
+// A number of an optimizer of Keras 2 that is a variable in checkpoints only.
+class HyperparameterNode final : public TrackedNode {
+ public:
+  HyperparameterNode(const optimizers::Optimizer& optimizer, std::string name, double value)
+      : identity_{&optimizer, std::move(name)},
+        optimizer_name_(optimizer.name()),
+        variable_(number_variable(identity_.part, value)) {}
+  Identity identity() const override { return identity_; }
+  VariablePtr variable() const override { return variable_; }
+  void check(const Tensor& stored) const override {
+    const float own = variable_->numpy().item<float>();
+    if (stored.item<float>() == own || identity_.part == kLastRate) return;
+    log_warning("optimizer {} has {} = {}, the checkpoint {}: that of the optimizer is kept", optimizer_name_,
+                identity_.part, own, stored.item<float>());
+  }
+
+ private:
+  Identity identity_;
+  std::string optimizer_name_;
+  VariablePtr variable_;
+};
 
 class OptimizerNode final : public TrackedNode {
  public:
@@ -49,6 +76,7 @@ class OptimizerNode final : public TrackedNode {
 
   // Keras 2.11 and later count the slots without the learning rate; earlier ones had names for everything.
   Children aliases(const formats::CheckpointNode& saved) const override {
+    if (is_joined(saved)) return joined(saved);
     const Variables own = own_variables();
     Children all;
     const VariablePtr rate = learning_rate(own);
@@ -61,19 +89,35 @@ class OptimizerNode final : public TrackedNode {
     }
     all.emplace_back("iter", optimizer_iterations(own));
     if (rate) all.emplace_back("learning_rate", rate);
-    if (inner_) all.emplace_back("base_optimizer", inner_);
     for (const OptimizerSlots& of_kind : slots_of(*optimizer_)) {
       if (of_kind.kind->attribute == "_momentums") all.emplace_back("momentums", list("momentums", of_kind.slots));
     }
     for (const auto& variable : product()) all.emplace_back("momentum_cache", variable);
+    if (saved.child(kLastRate)) {
+      const std::string name(kLastRate);
+      all.emplace_back(name, Tracked(NodePtr(std::make_shared<HyperparameterNode>(*optimizer_, name, 0.0))));
+    }
+    if (saved.child("iter")) {
+      for (auto& number : hyperparameters()) all.push_back(std::move(number));
+    }
     return all;
   }
   bool hides(const formats::CheckpointNode& saved, std::string_view name) const override {
+    if (is_joined(saved)) return true;
     return name == "_variables" && is_keras2(saved);
+  }
+
+  Variables idle(const formats::CheckpointNode& saved) const override {
+    if (!is_joined(saved)) return {};
+    Variables all = own_variables();
+    if (saved.child("loss_scale"))
+      std::erase_if(all, [&](const VariablePtr& v) { return v == scale() || v == good_steps(); });
+    return all;
   }
 
   std::vector<NamedSlot> named_slots() const override {
     std::vector<NamedSlot> all;
+    if (inner_ && inner_->legacy_rules()) return OptimizerNode(inner_).named_slots();
     if (!optimizer_->legacy_rules()) return all;
     for (const OptimizerSlots& of_kind : slots_of(*optimizer_)) {
       if (of_kind.kind->keras2_first.empty()) continue;
@@ -84,10 +128,17 @@ class OptimizerNode final : public TrackedNode {
   }
   Children first_names() const override {
     Children all;
+    if (inner_ && inner_->legacy_rules()) {
+      all = OptimizerNode(inner_).first_names();
+      all.emplace_back("base_optimizer", Tracked(container_node({optimizer_.get(), "base_optimizer"}, {})));
+      if (!has_fixed_scale()) all.emplace_back("loss_scale", loss_scale());
+    }
     if (!optimizer_->legacy_rules()) return all;
     const Variables own = own_variables();
     all.emplace_back("iter", optimizer_iterations(own));
+    for (const auto& variable : product()) all.emplace_back("momentum_cache", variable);
     if (const VariablePtr rate = learning_rate(own)) all.emplace_back("learning_rate", rate);
+    for (auto& number : hyperparameters()) all.push_back(std::move(number));
     return all;
   }
 
@@ -95,6 +146,7 @@ class OptimizerNode final : public TrackedNode {
   void build(const Variables& variables) const override { optimizer_->build(variables); }
 
   VariablePtr slot(std::string_view name, const VariablePtr& of) const override {
+    if (inner_) return OptimizerNode(inner_).slot(name, of);
     for (const OptimizerSlots& of_kind : slots_of(*optimizer_)) {
       if (of_kind.kind->keras2_first != name) continue;
       for (std::size_t i = 0; i < of_kind.slots.size(); ++i) {
@@ -111,6 +163,38 @@ class OptimizerNode final : public TrackedNode {
   }
   static bool is_keras2(const formats::CheckpointNode& saved) {
     return saved.child("_variables") && !saved.child("_trainable_variables");
+  }
+  // In checkpoints of Keras 2 an optimizer that scales losses stands in the place of the one within it.
+  bool is_joined(const formats::CheckpointNode& saved) const {
+    return inner_ && !saved.child("inner_optimizer") && (saved.child("iter") || saved.child("_iterations"));
+  }
+  Children joined(const formats::CheckpointNode& saved) const {
+    const OptimizerNode inner(inner_);
+    Children all = inner.aliases(saved);
+    for (auto& edge : inner.edges()) {
+      if (!inner.hides(saved, edge.first)) all.push_back(std::move(edge));
+    }
+    all.emplace_back("loss_scale", loss_scale());
+    return all;
+  }
+  VariablePtr scale() const { return optimizer_->dynamic_scale(); }
+  VariablePtr good_steps() const { return optimizer_->step_counter(); }
+  Tracked loss_scale() const {
+    return Tracked(container_node({optimizer_.get(), "loss_scale"},
+                                  {{"current_loss_scale", scale()}, {"good_steps", good_steps()}}));
+  }
+  bool has_fixed_scale() const {
+    return optimizer_->get_config().value("dynamic_growth_steps", Json()) == Json(optimizers::kFixedScale);
+  }
+  // Those of Keras 2's first optimizers that have no variable here.
+  Children hyperparameters() const {
+    Children all;
+    if (!optimizer_->legacy_rules()) return all;
+    for (auto& [name, value] : first_hyperparameters(*optimizer_)) {
+      if (name == "learning_rate" && learning_rate(own_variables())) continue;
+      all.emplace_back(name, Tracked(NodePtr(std::make_shared<HyperparameterNode>(*optimizer_, name, value))));
+    }
+    return all;
   }
   Tracked list(std::string_view part, const Variables& variables) const {
     return Tracked(variable_list({optimizer_.get(), std::string(part)}, variables));
@@ -148,6 +232,12 @@ class OptimizerNode final : public TrackedNode {
 };
 
 }  // namespace
+
+distribute::VariablePtr number_variable(std::string name, double value) {
+  const distribute::ScopedOwnInitialValues alone;
+  return distribute::Variable::create(Tensor::scalar(static_cast<float>(value)),
+                                      {.trainable = false, .name = std::move(name)});
+}
 
 NodePtr Tracked::of_optimizer(optimizers::OptimizerPtr optimizer) {
   if (!optimizer) throw_invalid_argument("Checkpoint: invalid optimizer: found null, expected an object");

@@ -69,4 +69,32 @@ std::vector<OptimizerSlots> slots_of(const optimizers::Optimizer& optimizer) {
   return all;
 }
 
+bool is_decay_of_each_step(const Json& rate) {
+  if (!rate.is_object() || rate.value("class_name", Json()) != Json("InverseTimeDecay")) return false;
+  const Json& config = rate.at("config");
+  return config.value("decay_steps", Json()) == Json(1) && config.value("staircase", Json()) == Json(false);
+}
+
+std::vector<std::pair<std::string, double>> first_hyperparameters(const optimizers::Optimizer& optimizer) {
+  const Json config = optimizer.get_config();
+  const Json rate = config.value("learning_rate", Json());
+  std::vector<std::pair<std::string, double>> all;
+  const bool nadam = optimizer.class_name() == "Nadam";
+  double decay = nadam && optimizer.legacy_rules() ? optimizer.legacy_rules()->schedule_decay : 0.0;
+  if (rate.is_number()) {
+    all.emplace_back("learning_rate", rate.get<double>());
+  } else if (is_decay_of_each_step(rate) && !nadam) {
+    all.emplace_back("learning_rate", rate.at("config").at("initial_learning_rate").get<double>());
+    decay = rate.at("config").at("decay_rate").get<double>();
+  } else if (rate.is_object() && rate.value("class_name", Json()) == Json("DecayedSchedule")) {
+    decay = rate.at("config").at("decay").get<double>();
+  }
+  all.emplace_back("decay", decay);
+  for (const char* name : {"momentum", "rho", "beta_1", "beta_2", "learning_rate_power", "l1_regularization_strength",
+                           "l2_regularization_strength", "beta"}) {
+    if (config.contains(name) && config.at(name).is_number()) all.emplace_back(name, config.at(name).get<double>());
+  }
+  return all;
+}
+
 }  // namespace lockstep::train

@@ -1,7 +1,9 @@
 // An optimizer's slots by kind, and what Keras 2 and 3 call the kinds.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/keras/optimizers/optimizers.h"
@@ -27,5 +29,11 @@ struct OptimizerSlots {
 
 // In the order of Keras's attributes; kinds without slots are left out.
 std::vector<OptimizerSlots> slots_of(const optimizers::Optimizer& optimizer);
+
+// Whether a learning rate is what `decay` of Keras 2's first optimizers is read as.
+bool is_decay_of_each_step(const Json& rate);
+// The numbers that Keras 2's first optimizers have in checkpoints, with their names there: decay, beta_1, …; the
+// learning rate unless it is a schedule.
+std::vector<std::pair<std::string, double>> first_hyperparameters(const optimizers::Optimizer& optimizer);
 
 }  // namespace lockstep::train

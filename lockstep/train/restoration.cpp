@@ -210,7 +210,10 @@ void Restoration::take_values(int number) {
   // One object in the place of two saved ones has the values of the one that was found first.
   if (saved_of_.at(live.identity()) != number) return;
   if (const auto variable = live.variable()) {
-    if (const auto* value = saved.attribute(formats::kVariableValue)) queue(value->key, variable);
+    if (const auto* value = saved.attribute(formats::kVariableValue)) {
+      queue(value->key, variable);
+      live.check(pending_.back().value);
+    }
   }
   if (const auto* state = saved.attribute("py_state"); state && live.python_state()) {
     const auto stored = reader_.read(state->key);
@@ -430,16 +433,26 @@ bool Restoration::takes(const distribute::VariableImpl& variable) const {
          graph_.nodes[at(saved->second)].attribute(formats::kVariableValue) != nullptr;
 }
 
+std::set<const distribute::VariableImpl*> Restoration::idle() const {
+  std::set<const distribute::VariableImpl*> all;
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    if (!bound_[i]) continue;
+    for (const auto& variable : bound_[i]->idle(graph_.nodes[i])) all.insert(variable.get());
+  }
+  return all;
+}
+
 std::vector<RestoreReport::Missing> Restoration::unmatched() const {
   const LiveGraph live = build_live_graph(root_);
   const auto paths = live.graph.paths();
   std::vector<RestoreReport::Missing> missing;
-  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+  const auto without = idle();
+  for (std::size_t i = 0; i < live.required; ++i) {
     const auto variable = live.nodes[i]->variable();
     if (!variable && !live.nodes[i]->python_state() && !live.nodes[i]->table()) continue;
     const bool matched =
         named_ ? variable && restored_.contains(variable.get()) : saved_of_.contains(live.nodes[i]->identity());
-    if (matched) continue;
+    if (matched || (variable && without.contains(variable.get()))) continue;
     if (named_ && options_.counter_is_optional && paths[i] == "save_counter") continue;
     missing.push_back({paths[i], variable ? variable->path() : std::string(), {}});
   }

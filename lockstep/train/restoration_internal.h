@@ -56,6 +56,8 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
   void undo_states();
   // Whether a value for the variable was found.
   bool takes(const distribute::VariableImpl& variable) const;
+  // Variables for which a file of this form has no values, because they have no meaning in it.
+  std::set<const distribute::VariableImpl*> idle() const;
   // Everything is bound; later calls of bind() have nothing to do.
   bool complete() const { return complete_; }
 

@@ -44,12 +44,20 @@ class TrackedNode {
   virtual distribute::VariablePtr variable() const { return nullptr; }
   virtual std::optional<std::string> python_state() const { return std::nullopt; }
   virtual void set_python_state(const std::string& state) const { (void)state; }
+  // Of numbers that are not variables here: notes what a file has for them.
+  virtual void check(const Tensor& stored) const { (void)stored; }
+  // Variables for which a file of this form has no values, because they have no meaning in it.
+  virtual std::vector<distribute::VariablePtr> idle(const formats::CheckpointNode& saved) const {
+    (void)saved;
+    return {};
+  }
   // A table whose entries are stored; null for others.
   virtual const lookup::MutableHashTable* table() const { return nullptr; }
   // Notifies the observer of variables and parts that the object gets later.
   virtual void observe(const std::shared_ptr<keras::BuildObserver>& observer) const { (void)observer; }
-  // Of optimizers with the rules of Keras 2's first ones: their slots, and more edges, under the names of those. Other
-  // optimizers have none: later optimizers of Keras 2 refuse files with such slots.
+  // Of optimizers with the rules of Keras 2's first ones: their slots, and more edges, under the names of those. Edges
+  // may lead to nodes that no edges() have; these are optional in files. Other optimizers have none: later optimizers
+  // of Keras 2 refuse files with such slots.
   struct NamedSlot {
     std::string_view name;
     distribute::VariablePtr original, slot;
@@ -71,5 +79,7 @@ using NodePtr = std::shared_ptr<const TrackedNode>;
 NodePtr container_node(Identity identity, Children edges);
 // A list of variables, edges "0", "1", …
 NodePtr variable_list(Identity identity, const std::vector<distribute::VariablePtr>& variables);
+// A variable that exists in checkpoints only.
+distribute::VariablePtr number_variable(std::string name, double value);
 
 }  // namespace lockstep::train

@@ -364,11 +364,11 @@ def test_keras2_exchanges_optimizers(tmp_path, legacy, optimizer):
     assert_same(*([np.asarray(v) for v in (model.weights if legacy else keras2_state(model))] for model in (theirs, again)))
 
 
-@pytest.mark.parametrize("optimizer", ["Adam", "SGD", "RMSprop"])
+@pytest.mark.parametrize("optimizer", ["Adam", "SGD", "RMSprop", "Nadam"])
 def test_optimizers_of_keras2_get_their_slots_back(tmp_path, optimizer):
     """What was read from a file of tf-keras with a legacy optimizer is restored into one."""
     tfk = pytest.importorskip("tf_keras")
-    options = {"momentum": .9} if optimizer != "Adam" else {"amsgrad": True}
+    options = {"Adam": {"amsgrad": True}, "Nadam": {}}.get(optimizer, {"momentum": .9})
 
     def made_of_keras2():
         model = tfk.Sequential([tfk.Input((4,)), tfk.layers.Dense(3), tfk.layers.Dense(2)])
@@ -385,6 +385,57 @@ def test_optimizers_of_keras2_get_their_slots_back(tmp_path, optimizer):
     tf.train.Checkpoint(model=again, optimizer=again.optimizer).restore(path).expect_partial()
     assert int(again.optimizer.iterations) == 2
     assert_same(*([np.asarray(v) for v in [*m.weights, *m.optimizer.variables()]] for m in (model, again)))
+
+
+@pytest.mark.parametrize("legacy,optimizer,scale", [(False, "Adam", "dynamic"), (False, "RMSprop", "fixed"), (True, "Adam", "dynamic"),
+                                                    (True, "SGD", "fixed"), (True, "Nadam", "dynamic"), (True, "Nadam", None)])
+def test_optimizers_of_keras2_are_complete(tmp_path, legacy, optimizer, scale):
+    """What scales losses stands in the place of the optimizer within it, and numbers of optimizers are variables."""
+    tfk = pytest.importorskip("tf_keras")
+    family = tfk.optimizers.legacy if legacy else tfk.optimizers
+
+    def made_of_keras2():
+        options = {"decay": .1} if legacy and optimizer == "Adam" else {}
+        rate = tfk.optimizers.schedules.ExponentialDecay(.1, 5, .5) if scale == "fixed" else .1
+        chosen = getattr(family, optimizer)(rate, **options)
+        if scale:
+            scaling = {"dynamic": False} if scale == "fixed" else {"dynamic_growth_steps": 2}
+            chosen = tfk.mixed_precision.LossScaleOptimizer(chosen, initial_scale=64., **scaling)
+        model = tfk.Sequential([tfk.Input((4,)), tfk.layers.Dense(3), tfk.layers.Dense(2)])
+        model.compile(chosen, "mse")
+        return model
+
+    def state(model):
+        own = model.optimizer.variables
+        scaling = [model.optimizer.loss_scale, model.optimizer.dynamic_counter] if scale == "dynamic" else []
+        return [np.asarray(v) for v in [*model.weights, *(own() if callable(own) else own), *scaling]]
+
+    def saved(model, prefix):
+        return tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(str(prefix))
+
+    model = made_of_keras2()
+    model.save(tmp_path / "fresh.h5")
+    rng = np.random.default_rng(31)
+    model.fit(rng.random((8, 4)), rng.random((8, 2)), epochs=3, verbose=0)
+    path = saved(model, tmp_path / "theirs")
+    done = tool.run("convert", tmp_path / "fresh.h5", tmp_path / "ours.ckpt", "--weights", path, "--strict", "all")
+    assert done.code == 0 and "is kept" not in done.err, str(done)
+    again = made_of_keras2()
+    again.fit(rng.random((8, 4)), rng.random((8, 2)), epochs=1, verbose=0)
+    tf.train.Checkpoint(model=again, optimizer=again.optimizer).restore(str(tmp_path / "ours.ckpt")).assert_existing_objects_matched()
+    assert_same(state(model), state(again))
+
+
+def test_numbers_of_an_optimizer_of_keras2_differ(tmp_path):
+    tfk = pytest.importorskip("tf_keras")
+    model = tfk.Sequential([tfk.Input((4,)), tfk.layers.Dense(3)])
+    for name, beta in [("fresh", .9), ("theirs", .8)]:
+        model.compile(tfk.optimizers.legacy.Adam(.1, beta_1=beta), "mse")
+        model.save(tmp_path / f"{name}.h5")
+    model.fit(np.ones((4, 4)), np.ones((4, 3)), verbose=0)
+    model.save_weights(str(tmp_path / "theirs"), save_format="tf")
+    done = tool.run("convert", tmp_path / "fresh.h5", tmp_path / "out.h5", "--weights", tmp_path / "theirs", "--strict", "all")
+    assert done.code == 0 and "beta_1 = 0.9, the checkpoint 0.8" in done.err, str(done)
 
 
 def test_managers_take_turns(tmp_path):
