@@ -123,6 +123,9 @@ using losses::squared_hinge;
 namespace lockstep::utils {
 using custom_object_scope = keras::CustomObjectScope;
 using keras::CustomObjectScope;
+using keras::get_custom_objects;
+using keras::get_registered_name;
+using keras::get_registered_object;
 using keras::register_keras_serializable;
 }  // namespace lockstep::utils
 
@@ -167,9 +170,13 @@ namespace saving {
 using custom_object_scope = CustomObjectScope;
 using keras::custom_object;
 using keras::CustomObjectScope;
+using keras::get_custom_objects;
+using keras::get_registered_name;
+using keras::get_registered_object;
 using keras::load_model;
 using keras::register_keras_serializable;
 using lockstep::saving::deserialize_keras_object;
+using lockstep::saving::KerasFileEditor;
 using lockstep::saving::save_model;
 using lockstep::saving::serialize_keras_object;
 }  // namespace saving

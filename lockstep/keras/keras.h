@@ -3,6 +3,7 @@
 
 #include "lockstep/keras/backend.h"
 #include "lockstep/keras/callbacks/callbacks.h"
+#include "lockstep/keras/custom_objects.h"
 #include "lockstep/keras/feature_space.h"
 #include "lockstep/keras/initializers/initializers.h"
 #include "lockstep/keras/initializers/tensorflow_initializers.h"

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/custom_objects.h"
 #include "lockstep/keras/handle.h"
 
 namespace lockstep::keras {
@@ -32,6 +33,9 @@ struct Classes {
   // Rows are never removed, so that pointers to them stay valid.
   std::map<std::pair<std::type_index, std::string>, std::unique_ptr<RegisteredClass>> by_name;
   std::map<std::pair<std::type_index, std::string>, std::unique_ptr<RegisteredFunction>> functions;
+  // Of get_custom_objects(), and those that were there.
+  std::vector<std::pair<std::string, std::shared_ptr<const CustomObject::Rows>>> custom;
+  std::vector<std::shared_ptr<const CustomObject::Rows>> replaced;
 };
 
 Classes& classes() {
@@ -55,13 +59,30 @@ std::string_view name_alone(std::string_view name) {
   return mark == std::string_view::npos ? name : name.substr(mark + 1);
 }
 
-// The row of the innermost scope for which `fits` is true.
+// The object under another name.
+CustomObject::Rows named(const CustomObject& object, const std::string& name) {
+  CustomObject::Rows rows = object.rows();
+  for (RegisteredClass& row : rows.classes) row.name = name;
+  for (RegisteredFunction& row : rows.functions) row.name = name;
+  return rows;
+}
+
+// The row of the innermost scope for which `fits` is true, else that of get_custom_objects().
 template <typename Row, typename Fits>
 const Row* find_custom(std::vector<Row> CustomObject::Rows::*rows, Fits fits) {
-  for (auto object = t_custom.rbegin(); object != t_custom.rend(); ++object) {
-    for (const Row& row : (*object).get()->*rows) {
+  const auto find = [&](const CustomObject::Rows& object) -> const Row* {
+    for (const Row& row : object.*rows) {
       if (fits(row)) return &row;
     }
+    return nullptr;
+  };
+  for (auto object = t_custom.rbegin(); object != t_custom.rend(); ++object) {
+    if (const Row* const row = find(**object)) return row;
+  }
+  Classes& all = classes();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& [name, object] : all.custom) {
+    if (const Row* const row = find(*object)) return row;
   }
   return nullptr;
 }
@@ -70,14 +91,57 @@ const Row* find_custom(std::vector<Row> CustomObject::Rows::*rows, Fits fits) {
 
 CustomObjectScope::CustomObjectScope(const CustomObjects& objects) : size_before_(t_custom.size()) {
   if (!objects.list()) return;
-  for (const auto& [name, object] : *objects.list()) {
-    auto named = std::make_unique<CustomObject::Rows>(object.rows());
-    for (RegisteredClass& row : named->classes) row.name = name;
-    for (RegisteredFunction& row : named->functions) row.name = name;
-    t_custom.push_back(std::move(named));
-  }
+  for (const auto& [name, object] : *objects.list())
+    t_custom.push_back(std::make_unique<CustomObject::Rows>(named(object, name)));
 }
 CustomObjectScope::~CustomObjectScope() { t_custom.resize(size_before_); }
+
+GlobalCustomObjects get_custom_objects() { return {}; }
+void GlobalCustomObjects::Entry::operator=(const CustomObject& object) {
+  auto rows = std::make_shared<const CustomObject::Rows>(named(object, name_));
+  Classes& all = classes();
+  const std::lock_guard lock(all.mutex);
+  for (auto& [name, held] : all.custom) {
+    if (name != name_) continue;
+    all.replaced.push_back(std::exchange(held, std::move(rows)));
+    return;
+  }
+  all.custom.emplace_back(name_, std::move(rows));
+}
+void GlobalCustomObjects::update(const CustomObjects& objects) {
+  if (!objects.list()) return;
+  for (const auto& [name, object] : *objects.list()) (*this)[name] = object;
+}
+bool GlobalCustomObjects::contains(std::string_view name) const {
+  Classes& all = classes();
+  const std::lock_guard lock(all.mutex);
+  return std::any_of(all.custom.begin(), all.custom.end(), [&](const auto& entry) { return entry.first == name; });
+}
+void GlobalCustomObjects::clear() {
+  Classes& all = classes();
+  const std::lock_guard lock(all.mutex);
+  for (auto& [name, rows] : all.custom) all.replaced.push_back(std::move(rows));
+  all.custom.clear();
+}
+
+std::string registered_name_of(const std::vector<RegisteredFunction>& forms) {
+  for (const RegisteredFunction& form : forms) {
+    const RegisteredFunction* const row = find_registered_function(form.signature, form.function.get());
+    if (row && !row->package.empty()) return row->registered_name();
+  }
+  return forms.empty() ? std::string() : forms.front().name;
+}
+const RegisteredClass* get_registered_object(std::string_view name) {
+  const RegisteredClass* const custom =
+      find_custom(&CustomObject::Rows::classes, [&](const RegisteredClass& row) { return row.name == name; });
+  if (custom) return custom;
+  Classes& all = classes();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& [key, row] : all.by_name) {
+    if (key.second == name) return row.get();
+  }
+  return nullptr;
+}
 
 void register_function(RegisteredFunction row) {
   check_part("package", row.package);

@@ -10,6 +10,7 @@
 #include "lockstep/ops/debugging.h"
 #include "lockstep/ops/eager_functions.h"
 #include "lockstep/ops/examples.h"
+#include "lockstep/ops/feature_crosses.h"
 #include "lockstep/ops/function.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/image_functions.h"

@@ -82,7 +82,9 @@ RaggedTensor RaggedTensor::from_row_splits(const RaggedTensor& values, const Ten
   }
   Tensors all = {ints(splits)};
   all.insert(all.end(), values.splits_.begin(), values.splits_.end());
-  return RaggedTensor({}, values.values_, std::move(all));
+  Ints uniform = {kUnknownDim};
+  uniform.insert(uniform.end(), values.uniform_.begin(), values.uniform_.end());
+  return RaggedTensor({}, values.values_, std::move(all), std::move(uniform));
 }
 RaggedTensor RaggedTensor::from_nested_row_splits(const Tensor& flat_values, const Tensors& nested_row_splits) {
   RaggedTensor out = flat_values;
@@ -144,10 +146,13 @@ const Tensors& RaggedTensor::nested_row_splits() const {
   return splits_;
 }
 RaggedTensor RaggedTensor::with_values(const RaggedTensor& values) const {
-  return from_row_splits(values, row_splits());
+  RaggedTensor out = from_row_splits(values, row_splits());
+  out.uniform_[0] = uniform(0);
+  return out;
 }
 RaggedTensor RaggedTensor::values() const {
-  return RaggedTensor({}, values_, Tensors(nested_row_splits().begin() + 1, splits_.end()));
+  const Tensors splits(nested_row_splits().begin() + 1, splits_.end());
+  return RaggedTensor({}, values_, splits, uniform_.empty() ? Ints{} : Ints(uniform_.begin() + 1, uniform_.end()));
 }
 std::int64_t RaggedTensor::nrows() const { return row_splits().dim(0) - 1; }
 Tensor RaggedTensor::row_starts() const { return ops::slice_axis(row_splits(), 0, 0, -1); }
@@ -165,7 +170,7 @@ Tensor RaggedTensor::value_rowids() const {
 Shape RaggedTensor::shape() const {
   if (splits_.empty()) return values_.shape();
   std::vector<std::int64_t> dims = {nrows()};
-  dims.insert(dims.end(), splits_.size(), kUnknownDim);
+  for (std::size_t level = 0; level < splits_.size(); ++level) dims.push_back(uniform(level));
   dims.insert(dims.end(), values_.shape().begin() + 1, values_.shape().end());
   return Shape(std::move(dims));
 }
@@ -358,7 +363,7 @@ RaggedTensor RaggedTensor::with_flat_values(const Tensor& values) const {
     throw_invalid_argument(fmt::format("RaggedTensor: invalid values: found shape {}, expected {} rows",
                                        values.shape().to_string(), values_.dim(0)));
   }
-  return RaggedTensor({}, values, splits_);
+  return RaggedTensor({}, values, splits_, uniform_);
 }
 
 Json RaggedTensor::to_list() const {

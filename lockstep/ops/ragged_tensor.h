@@ -34,6 +34,7 @@ struct RaggedParts {
   Tensor row_lengths = {};
   Tensor value_rowids = {};
   std::optional<std::int64_t> nrows = std::nullopt;
+  std::int64_t uniform_row_length = 0;
 };
 struct RaggedToTensorKeywords {
   FieldNamesOnly names_only = {};
@@ -87,8 +88,24 @@ class RaggedTensor {
   static RaggedTensor from_row_limits(const Tensor& values, const Tensor& row_limits) {
     return from_row_limits(RaggedTensor(values), row_limits);
   }
-  // Of several ragged axes, the splits of the outermost first.
+  // Rows of equal length. Throws InvalidArgument where the values are not a multiple of it, and for rows of length 0
+  // without their number.
+  static RaggedTensor from_uniform_row_length(const RaggedTensor& values, std::int64_t uniform_row_length,
+                                              std::optional<std::int64_t> nrows = std::nullopt);
+  static RaggedTensor from_uniform_row_length(const Tensor& values, std::int64_t uniform_row_length,
+                                              std::optional<std::int64_t> nrows = std::nullopt) {
+    return from_uniform_row_length(RaggedTensor(values), uniform_row_length, nrows);
+  }
+  template <std::convertible_to<RaggedTensor> V = Tensor>
+  static RaggedTensor from_uniform_row_length(const V& values, const RaggedParts& o) {
+    return from_uniform_row_length(RaggedTensor(values), o.uniform_row_length, o.nrows);
+  }
+  // Of several ragged axes, the parts of the outermost first.
   static RaggedTensor from_nested_row_splits(const Tensor& flat_values, const Tensors& nested_row_splits);
+  static RaggedTensor from_nested_row_lengths(const Tensor& flat_values, const Tensors& nested_row_lengths);
+  // Without nested_nrows, the last row of each axis has values.
+  static RaggedTensor from_nested_value_rowids(const Tensor& flat_values, const Tensors& nested_value_rowids,
+                                               const std::vector<std::int64_t>& nested_nrows = {});
   struct NestedParts;
   static RaggedTensor from_nested_row_splits(const NestedParts& o);
   // Rows of equal length, of the first two axes of a tensor.
@@ -99,8 +116,10 @@ class RaggedTensor {
 
   int ragged_rank() const { return static_cast<int>(splits_.size()); }
   DType dtype() const { return values_.dtype(); }
-  // kUnknownDim for ragged axes.
+  // kUnknownDim for ragged axes, except those of rows of equal length.
   Shape shape() const;
+  // Of rows that were made of equal length; empty for others.
+  std::optional<std::int64_t> uniform_row_length() const;
   const Tensor& flat_values() const { return values_; }
   RaggedTensor values() const;                                         // one ragged axis less
   const Tensor& row_splits() const { return nested_row_splits()[0]; }  // int64
@@ -110,6 +129,7 @@ class RaggedTensor {
   Tensor row_starts() const;
   Tensor row_limits() const;
   Tensor value_rowids() const;
+  Tensors nested_value_rowids() const;
   std::int64_t nrows() const;
   Tensor bounding_shape() const;
   Tensor bounding_shape(int axis) const { return bounding_shape()[axis]; }
@@ -128,6 +148,9 @@ class RaggedTensor {
   SparseTensor to_sparse() const;
   RaggedTensor with_flat_values(const Tensor& values) const;
   RaggedTensor with_values(const RaggedTensor& values) const;  // of the same rows
+  // The axes outer_axis to inner_axis as one: a RaggedRow, as it may be a tensor. Negative axes count from the end.
+  // Throws InvalidArgument for axes that are missing or in the wrong order.
+  RaggedRow merge_dims(int outer_axis, int inner_axis) const;
   // "[[3, 1], [], [5]]".
   std::string to_string() const;
   // The lists in lists, as JSON.
@@ -136,11 +159,14 @@ class RaggedTensor {
  private:
   static RaggedTensor of_element(const Nested<Tensor>& element);
   // FieldNamesOnly, as {{1, 2}, {3}} would be values and splits.
-  RaggedTensor(FieldNamesOnly, Tensor values, Tensors splits)
-      : values_(std::move(values)), splits_(std::move(splits)) {}
+  RaggedTensor(FieldNamesOnly, Tensor values, Tensors splits, std::vector<std::int64_t> uniform = {})
+      : values_(std::move(values)), splits_(std::move(splits)), uniform_(std::move(uniform)) {}
+  // The length of the rows of a ragged axis if they were made of equal length, else kUnknownDim.
+  std::int64_t uniform(std::size_t level) const { return level < uniform_.size() ? uniform_[level] : kUnknownDim; }
 
   Tensor values_;
-  Tensors splits_;  // of the outermost axis first
+  Tensors splits_;                     // of the outermost axis first
+  std::vector<std::int64_t> uniform_;  // as uniform() has them; may be shorter than the splits
 };
 struct RaggedTensor::NestedParts {
   FieldNamesOnly names_only = {};
@@ -210,6 +236,15 @@ RaggedTensor boolean_mask(const T& data, const T& mask) {
 }
 // Rows, one after the other.
 RaggedTensor stack(const std::vector<RaggedTensor>& values);
+// Row i: the elements of data whose partition is i, in their order. The axes of the partitions are the first of data.
+RaggedTensor stack_dynamic_partitions(const RaggedTensor& data, const Tensor& partitions, std::int64_t num_partitions);
+template <std::convertible_to<Tensor> T = Tensor>
+RaggedTensor stack_dynamic_partitions(const T& data, const Tensor& partitions, std::int64_t num_partitions) {
+  return stack_dynamic_partitions(RaggedTensor(Tensor(data)), partitions, num_partitions);
+}
+// The row of each value, and the splits of sorted rows; int64. num_segments: default up to the last one.
+Tensor row_splits_to_segment_ids(const Tensor& splits);
+Tensor segment_ids_to_row_splits(const Tensor& segment_ids, std::optional<std::int64_t> num_segments = std::nullopt);
 
 }  // namespace ragged
 

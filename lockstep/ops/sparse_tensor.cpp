@@ -1,6 +1,7 @@
 #include "lockstep/ops/sparse_tensor.h"
 
 #include <ostream>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -167,6 +168,40 @@ Tensor reduce_max(const SparseTensor& sp_input, const ops::AxisKeywords& keyword
   return ops::call1("SparseReduceMax",
                     {sp_input.indices(), sp_input.values(), sp_input.dense_shape(), ops::constant_ints(axes)},
                     {{"keep_dims", keywords.keepdims}});
+}
+
+namespace {
+
+Tensor sparse_segments(const std::string& op, const Tensor& data, const Tensor& indices, const Tensor& segment_ids,
+                       const SegmentKeywords& o) {
+  if (!o.num_segments) return ops::call1(op, {data, indices, segment_ids});
+  return ops::call1(op + "WithNumSegments", {data, indices, segment_ids, Tensor::scalar(*o.num_segments)});
+}
+
+}  // namespace
+
+Tensor segment_sum(const Tensor& data, const Tensor& indices, const Tensor& segment_ids, const SegmentKeywords& o) {
+  return sparse_segments("SparseSegmentSum", data, indices, segment_ids, o);
+}
+Tensor segment_mean(const Tensor& data, const Tensor& indices, const Tensor& segment_ids, const SegmentKeywords& o) {
+  return sparse_segments("SparseSegmentMean", data, indices, segment_ids, o);
+}
+Tensor segment_sqrt_n(const Tensor& data, const Tensor& indices, const Tensor& segment_ids, const SegmentKeywords& o) {
+  return sparse_segments("SparseSegmentSqrtN", data, indices, segment_ids, o);
+}
+SparseTensor reset_shape(const SparseTensor& sp_input, const std::optional<Shape>& new_shape) {
+  const Shape old = sp_input.shape();
+  if (!new_shape) {
+    const Tensor smallest = ops::reduce_max(sp_input.indices(), 0) + std::int64_t{1};
+    // The largest index of no values is the smallest integer.
+    return {sp_input.indices(), sp_input.values(), ops::maximum(smallest, ops::zeros_like(smallest))};
+  }
+  for (int axis = 0; axis < old.rank() || old.rank() != new_shape->rank(); ++axis) {
+    if (old.rank() == new_shape->rank() && old[axis] <= (*new_shape)[axis]) continue;
+    throw_invalid_argument(fmt::format("sparse.reset_shape: invalid new_shape: found {}, expected one that contains {}",
+                                       new_shape->to_string(), old.to_string()));
+  }
+  return {sp_input.indices(), sp_input.values(), ops::constant_ints(new_shape->dims(), DType::kInt64)};
 }
 
 }  // namespace sparse

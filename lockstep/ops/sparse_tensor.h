@@ -4,6 +4,7 @@
 #include <concepts>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -143,6 +144,21 @@ template <std::convertible_to<ops::Axes> A = ops::Axes>
 Tensor reduce_max(const SparseTensor& sp_input, const A& axis, bool keepdims = false) {
   return reduce_max(sp_input, ops::AxisKeywords{{}, axis, keepdims});
 }
+
+// Rows of `data` by their indices, added up (the mean; the sum over the square root of their number) for each segment;
+// the ids are sorted. num_segments: default up to the last one. The rows of segments without indices are 0.
+struct SegmentKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> num_segments = std::nullopt;
+};
+Tensor segment_sum(const Tensor& data, const Tensor& indices, const Tensor& segment_ids, const SegmentKeywords& o = {});
+Tensor segment_mean(const Tensor& data, const Tensor& indices, const Tensor& segment_ids,
+                    const SegmentKeywords& o = {});
+Tensor segment_sqrt_n(const Tensor& data, const Tensor& indices, const Tensor& segment_ids,
+                      const SegmentKeywords& o = {});
+// In a larger shape of as many axes; without one, the smallest that the values fit. Throws InvalidArgument for a
+// smaller one.
+SparseTensor reset_shape(const SparseTensor& sp_input, const std::optional<Shape>& new_shape = std::nullopt);
 
 }  // namespace sparse
 }  // namespace lockstep

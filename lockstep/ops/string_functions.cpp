@@ -24,17 +24,6 @@ Tensor one_axis(const char* function, const Tensor& x) {
   return x.rank() == 0 ? ops::expand_dims(x, 0) : x;
 }
 
-std::vector<std::string> characters(std::string_view text) {
-  std::vector<std::string> out;
-  while (!text.empty()) {
-    std::uint32_t code = 0;
-    const std::size_t bytes = decode_utf8(text, code);
-    out.push_back(bytes == 0 ? "\xef\xbf\xbd" : std::string(text.substr(0, bytes)));
-    text.remove_prefix(std::max<std::size_t>(bytes, 1));
-  }
-  return out;
-}
-
 }  // namespace
 
 Tensor lower(const Tensor& x) { return ops::call1("StringLower", {x}); }
@@ -81,12 +70,26 @@ Parts bytes_split(const Tensor& x) {
   }
   return {rows, x.rank() == 0};
 }
-Parts unicode_split(const Tensor& x, std::string_view input_encoding) {
-  if (input_encoding != "UTF-8")
-    throw_invalid_argument(fmt::format("unicode_split: unknown encoding '{}', expected UTF-8", input_encoding));
-  std::vector<std::vector<std::string>> rows;
-  for (const std::string& each : one_axis("unicode_split", x).string_values()) rows.push_back(characters(each));
-  return {rows, x.rank() == 0};
+std::pair<Parts, RaggedRow> unicode_split_with_offsets(const Text& x, const EncodingKeywords& o) {
+  const std::string encoding(o.input_encoding), errors(o.errors);
+  const Tensors decoded =
+      ops::call("UnicodeDecodeWithOffsets", {one_axis("unicode_split", x)},
+                {{"input_encoding", encoding}, {"errors", errors}, {"replacement_char", o.replacement_char}});
+  const Tensor& code_points = decoded[1];
+  const Tensor each = ops::range(code_points.dim(0) + 1, DType::kInt64);
+  const Tensor characters =
+      ops::call1("UnicodeEncode", {code_points, each},
+                 {{"output_encoding", encoding}, {"errors", errors}, {"replacement_char", o.replacement_char}});
+  const auto rows = [&](const Tensor& values) {
+    return x.rank() == 0 ? RaggedTensor(values) : RaggedTensor::from_row_splits(values, decoded[0]);
+  };
+  return {Parts(rows(characters)), RaggedRow(rows(decoded[2]))};
+}
+Parts unicode_split(const Tensor& x, const EncodingKeywords& o) { return unicode_split_with_offsets(x, o).first; }
+Tensor unsorted_segment_join(const Tensor& inputs, const Tensor& segment_ids, std::int64_t num_segments,
+                             const SegmentJoinKeywords& o) {
+  return ops::call1("UnsortedSegmentJoin", {inputs, segment_ids, Tensor::scalar(num_segments)},
+                    {{"separator", std::string(o.separator)}});
 }
 Tensor reduce_join(const Tensor& x, std::string_view separator) {
   return ops::call1("ReduceJoin", {x, ops::range(x.rank() - 1, -1, -1)}, {{"separator", std::string(separator)}});

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
@@ -153,17 +154,27 @@ struct SplitKeywords {
 };
 inline Parts split(const Tensor& x, const SplitKeywords& o) { return split(x, o.sep, o.maxsplit); }
 Parts bytes_split(const Tensor& x);
-// The characters of each string, or of one string. Bytes that are not UTF-8, the only encoding, become U+FFFD. Throws
-// InvalidArgument for another encoding.
-Parts unicode_split(const Tensor& x, std::string_view input_encoding = "UTF-8");
+// The characters of each string, or of one string. Encodings and `errors`, the policy for invalid bytes, are those of
+// unicode_decode(); the characters are in that encoding.
 struct EncodingKeywords {
   FieldNamesOnly names_only = {};
   std::string_view input_encoding = "UTF-8";
+  std::string_view errors = "replace";
+  std::int64_t replacement_char = 0xFFFD;
 };
-inline Parts unicode_split(const Tensor& x, const EncodingKeywords& o) { return unicode_split(x, o.input_encoding); }
+Parts unicode_split(const Tensor& x, const EncodingKeywords& o);
+inline Parts unicode_split(const Tensor& x, std::string_view input_encoding = "UTF-8") {
+  return unicode_split(x, EncodingKeywords{.input_encoding = input_encoding});
+}
 template <std::convertible_to<std::string> Text>
 Tensor unicode_split(const Text& text, std::string_view input_encoding = "UTF-8") {
   return unicode_split(Tensor::strings({std::string(text)}, {}), input_encoding);
+}
+// With the number of the first byte of each character, int64.
+std::pair<Parts, RaggedRow> unicode_split_with_offsets(const Text& x, const EncodingKeywords& o);
+template <std::convertible_to<std::string> S>
+std::pair<Parts, RaggedRow> unicode_split_with_offsets(const Text& x, const S& input_encoding) {
+  return unicode_split_with_offsets(x, EncodingKeywords{.input_encoding = input_encoding});
 }
 // Of strings in a vector.
 template <std::same_as<std::vector<std::string>> Texts>
@@ -179,5 +190,18 @@ struct ToNumberKeywords {
 };
 inline Tensor to_number(const Tensor& x, const ToNumberKeywords& o) { return to_number(x, o.out_type); }
 Tensor as_string(const Tensor& x);
+// The strings of each segment, one after the other. Ids in any order, each below num_segments; negative ones are left
+// out.
+struct SegmentJoinKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view separator = "";
+};
+Tensor unsorted_segment_join(const Tensor& inputs, const Tensor& segment_ids, std::int64_t num_segments,
+                             const SegmentJoinKeywords& o = {});
+template <std::convertible_to<std::string_view> S>
+Tensor unsorted_segment_join(const Tensor& inputs, const Tensor& segment_ids, std::int64_t num_segments,
+                             const S& separator) {
+  return unsorted_segment_join(inputs, segment_ids, num_segments, SegmentJoinKeywords{.separator = separator});
+}
 
 }  // namespace lockstep::strings

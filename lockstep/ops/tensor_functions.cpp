@@ -221,6 +221,20 @@ Tensor non_max_suppression(const SuppressionKeywords& o) {
   return ops::call1("NonMaxSuppressionV3", {o.boxes, o.scores, int32_scalar(o.max_output_size),
                                             float_scalar(o.iou_threshold), lowest_score(o.score_threshold)});
 }
+Tensor non_max_suppression_overlaps(const Tensor& overlaps, const Tensor& scores, std::int64_t max_output_size,
+                                    const OverlapSuppressionOptions& o) {
+  return ops::call1("NonMaxSuppressionWithOverlaps",
+                    {overlaps, scores, int32_scalar(max_output_size), float_scalar(o.overlap_threshold),
+                     lowest_score(o.score_threshold)});
+}
+std::pair<Tensor, Tensor> non_max_suppression_padded(const Tensor& boxes, const Tensor& scores,
+                                                     std::int64_t max_output_size, const PaddedSuppressionOptions& o) {
+  const Tensors out = ops::call(
+      "NonMaxSuppressionV4",
+      {boxes, scores, int32_scalar(max_output_size), float_scalar(o.iou_threshold), lowest_score(o.score_threshold)},
+      {{"pad_to_max_output_size", o.pad_to_max_output_size}});
+  return {out[0], out[1]};
+}
 SelectedBoxes non_max_suppression_with_scores(const SoftSuppressionKeywords& o) {
   const Tensors out = ops::call("NonMaxSuppressionV5",
                                 {o.boxes, o.scores, int32_scalar(o.max_output_size), float_scalar(o.iou_threshold),

@@ -374,6 +374,24 @@ inline Tensor non_max_suppression(const Tensor& boxes, const Tensor& scores, std
   return non_max_suppression(
       SuppressionKeywords{{}, boxes, scores, max_output_size, o.iou_threshold, o.score_threshold});
 }
+// By the overlap of each pair of boxes: overlaps (boxes, boxes).
+struct OverlapSuppressionOptions {
+  FieldNamesOnly names_only = {};
+  double overlap_threshold = 0.5;
+  std::optional<double> score_threshold = std::nullopt;
+};
+Tensor non_max_suppression_overlaps(const Tensor& overlaps, const Tensor& scores, std::int64_t max_output_size,
+                                    const OverlapSuppressionOptions& o = {});
+// Of one image: the selected boxes, filled up with 0, and how many there are, int32.
+struct PaddedSuppressionOptions {
+  FieldNamesOnly names_only = {};
+  double iou_threshold = 0.5;
+  std::optional<double> score_threshold = std::nullopt;
+  bool pad_to_max_output_size = false;
+};
+std::pair<Tensor, Tensor> non_max_suppression_padded(const Tensor& boxes, const Tensor& scores,
+                                                     std::int64_t max_output_size,
+                                                     const PaddedSuppressionOptions& o = {});
 struct SoftSuppressionKeywords {
   FieldNamesOnly names_only = {};
   Tensor boxes = {};

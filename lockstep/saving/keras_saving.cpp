@@ -36,23 +36,20 @@
 #include "lockstep/saving/old_weights_internal.h"
 #include "lockstep/saving/saved_model_state_internal.h"
 #include "lockstep/saving/version_differences_internal.h"
+#include "lockstep/saving/weights_plan_internal.h"
 #include "lockstep/train/model_io_internal.h"
 
 namespace lockstep::saving {
-namespace {
 
 using keras::ModelImpl;
+
+namespace {
+
 using keras::Trainer;
 
-void check_target(const std::string& path, bool overwrite) {
-  if (!overwrite && io::posix_file_system().stat(path)) {
-    throw_already_exists(fmt::format("'{}' is there already; allow overwriting, or choose another name", path));
-  }
-}
-
-constexpr const char* kVocabulary = "/vocabulary.txt";
-
 std::string vars_group(const std::string& inner_path) { return inner_path.empty() ? "vars" : inner_path + "/vars"; }
+
+}  // namespace
 
 formats::WeightsPlan weights_plan(ModelImpl& model) {
   formats::WeightsPlan plan;
@@ -75,6 +72,16 @@ formats::WeightsPlan weights_plan(ModelImpl& model) {
   }
   return plan;
 }
+
+namespace {
+
+void check_target(const std::string& path, bool overwrite) {
+  if (!overwrite && io::posix_file_system().stat(path)) {
+    throw_already_exists(fmt::format("'{}' is there already; allow overwriting, or choose another name", path));
+  }
+}
+
+constexpr const char* kVocabulary = "/vocabulary.txt";
 
 // As the class of the model defines it.
 void compile_from_config(ModelImpl& model, const Json& config) {

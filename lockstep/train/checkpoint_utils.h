@@ -1,4 +1,4 @@
-// tf.train.load_variable, tf.train.checkpoints_iterator and tf.compat.v1.train.init_from_checkpoint.
+// tf.train.load_variable, get_checkpoint_state and checkpoints_iterator, and tf.compat.v1.train.init_from_checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,17 @@
 #include <vector>
 
 #include "lockstep/distribute/variable.h"
+#include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::train {
+
+// What the file "checkpoint" in the folder says: get_checkpoint_state("run")->model_checkpoint_path. Empty without the
+// file. Throws DataLoss where it is malformed.
+inline std::optional<formats::CheckpointState> get_checkpoint_state(const std::string& checkpoint_dir,
+                                                                    const std::string& latest_filename = "checkpoint") {
+  return formats::read_checkpoint_state(checkpoint_dir, latest_filename);
+}
 
 // The value of one tensor; "name:0" is "name". Errors as CheckpointReader.
 Tensor load_variable(const std::optional<std::string>& path, const std::string& name);

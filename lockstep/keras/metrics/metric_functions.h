@@ -1,4 +1,5 @@
-// The functions of keras.metrics that are not also losses: whether predictions are correct, as float32.
+// The functions of keras.metrics that are not also losses: whether predictions are correct, as float32, and
+// correlations.
 #pragma once
 
 #include <cstdint>
@@ -33,5 +34,13 @@ inline Tensor top_k_categorical_accuracy(const Tensor& y_true, const Tensor& y_p
 inline Tensor sparse_top_k_categorical_accuracy(const Tensor& y_true, const Tensor& y_pred, std::int64_t k) {
   return sparse_top_k_categorical_accuracy(y_true, y_pred, TopKKeywords{{}, k});
 }
+
+// Of each line along the axis: the correlation of Pearson, and the concordance correlation, which is 1 for equal lines.
+struct CorrelationKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = -1;
+};
+Tensor pearson_correlation(const Tensor& y_true, const Tensor& y_pred, const CorrelationKeywords& o = {});
+Tensor concordance_correlation(const Tensor& y_true, const Tensor& y_pred, const CorrelationKeywords& o = {});
 
 }  // namespace lockstep::metrics

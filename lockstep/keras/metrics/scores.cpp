@@ -10,6 +10,7 @@
 #include "lockstep/keras/losses/loss.h"
 #include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
+#include "lockstep/keras/metrics/metric_functions.h"
 #include "lockstep/keras/naming_internal.h"
 
 namespace lockstep::metrics {
@@ -381,22 +382,35 @@ MetricPtr BinaryIoU(BinaryIoUOptions o) {
 
 MetricPtr R2Score(R2Options o) { return std::make_shared<R2Metric>(std::move(o)); }
 
-MetricPtr PearsonCorrelation(AxisOptions o) {
-  const auto line = [](double, double, double y_var, double p_var, double covariance) {
-    return covariance / (std::sqrt(y_var) * std::sqrt(p_var));
-  };
-  return std::make_shared<MeanOf>("PearsonCorrelation", or_else(o.name, "pearson_correlation"), o.dtype,
-                                  by_line("PearsonCorrelation", o.axis, line), Metric::Direction::kUp,
-                                  keras::with_own_fields({}, o));
-}
+namespace {
 
-MetricPtr ConcordanceCorrelation(AxisOptions o) {
+MeanOf::Function pearson(const ops::Axes& axis) {
+  return by_line("PearsonCorrelation", axis, [](double, double, double y_var, double p_var, double covariance) {
+    return covariance / (std::sqrt(y_var) * std::sqrt(p_var));
+  });
+}
+MeanOf::Function concordance(const ops::Axes& axis) {
   const auto line = [](double y_mean, double p_mean, double y_var, double p_var, double covariance) {
     return 2 * covariance / (y_var + p_var + (y_mean - p_mean) * (y_mean - p_mean) + keras::backend::epsilon());
   };
+  return by_line("ConcordanceCorrelation", axis, line);
+}
+
+}  // namespace
+
+MetricPtr PearsonCorrelation(AxisOptions o) {
+  return std::make_shared<MeanOf>("PearsonCorrelation", or_else(o.name, "pearson_correlation"), o.dtype,
+                                  pearson(o.axis), Metric::Direction::kUp, keras::with_own_fields({}, o));
+}
+MetricPtr ConcordanceCorrelation(AxisOptions o) {
   return std::make_shared<MeanOf>("ConcordanceCorrelation", or_else(o.name, "concordance_correlation"), o.dtype,
-                                  by_line("ConcordanceCorrelation", o.axis, line), Metric::Direction::kUp,
-                                  keras::with_own_fields({}, o));
+                                  concordance(o.axis), Metric::Direction::kUp, keras::with_own_fields({}, o));
+}
+Tensor pearson_correlation(const Tensor& y_true, const Tensor& y_pred, const CorrelationKeywords& o) {
+  return to_tensor(pearson(ops::Axes({o.axis}))(y_true, y_pred));
+}
+Tensor concordance_correlation(const Tensor& y_true, const Tensor& y_pred, const CorrelationKeywords& o) {
+  return to_tensor(concordance(ops::Axes({o.axis}))(y_true, y_pred));
 }
 
 }  // namespace lockstep::metrics
