@@ -357,6 +357,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   }
   load_objects(objects_in(*model, archive.weights()), archive, path);
   keras::set_keras_version(*model, weights_origin(version_of(archive), "").major);
+  warn_of_older_release(*model, version_of(archive), path);
   return keras::Model(model);
 }
 

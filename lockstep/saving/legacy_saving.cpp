@@ -340,6 +340,7 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   }
   assignment.commit();
   keras::set_keras_version(*model, weights_origin(file.keras_version(), file.backend()).major);
+  warn_of_older_release(*model, file.keras_version(), path);
   return keras::Model(model);
 }
 

@@ -1,10 +1,13 @@
 #include "lockstep/saving/version_differences_internal.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "lockstep/base/log_internal.h"
 #include "lockstep/keras/layers/bias_add_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/trainer/trainer.h"
 
 namespace lockstep::saving {
 namespace {
@@ -63,6 +66,15 @@ bool gets_integers(const keras::Layer& layer) {
   });
 }
 
+// A row of attention or of a Softmax whose mask hides everything: the layers that compute its weights by themselves.
+bool weighs_masked_rows(const keras::Layer& layer) {
+  const std::string name = layer.class_name();
+  if (name != "MultiHeadAttention" && name != "Softmax") return false;
+  const bool own = name == "Softmax" || layer.get_config().value("dropout", Json(0.0)) != Json(0.0) ||
+                   is_given(layer, "return_attention_scores");
+  return own && gets_masks(layer);
+}
+
 // Empty where both versions compute the same.
 std::string difference(const ModelImpl& model, const keras::Layer& layer) {
   const std::string name = layer.class_name();
@@ -81,14 +93,48 @@ std::string difference(const ModelImpl& model, const keras::Layer& layer) {
   const Json config = layer.get_config();
   if (!config.value("activity_regularizer", Json()).is_null() && name != "Softmax")
     return "its activity regularizer is that of each projection in Keras 3, and of the whole layer in Keras 2";
-  const bool zeroes = name == "Softmax" || config.value("dropout", Json(0.0)) != Json(0.0) ||
-                      is_given(layer, "return_attention_scores");
-  if (zeroes && gets_masks(layer))
+  if (weighs_masked_rows(layer))
     return "rows whose mask hides everything are zero in Keras 3, and see everything in Keras 2";
   return "";
 }
 
+// What Keras 3 computed otherwise until the named release, of a layer; empty where it computed the same.
+std::string difference_of_release(const keras::Layer& layer, int minor, bool trains) {
+  constexpr std::array kMerges = {"Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract"};
+  const std::string name = layer.class_name();
+  if (minor < 14 && trains && layer.activity_regularizer())
+    return "its activity regularizer is divided by the batch size, as since Keras 3.14";
+  if (minor < 10 && weighs_masked_rows(layer))
+    return "rows whose mask hides everything are zero, as since Keras 3.10; they saw everything before";
+  if (minor < 7 && dynamic_cast<const keras::BiasAdder*>(&layer) && has_axis_like_channels(layer))
+    return "its bias is added along the last axis, as since Keras 3.7, and not along the channels";
+  if (minor < 4 && std::ranges::find(kMerges, name) != kMerges.end() && gets_masks(layer))
+    return "it combines masks as since Keras 3.4: a step that one of its inputs masks is that of the others";
+  return "";
+}
+
+// 8 for "3.8.0"; -1 where it is no release of Keras 3.
+int minor_of_keras_3(std::string_view version) {
+  int minor = -1;
+  if (version.starts_with("3.")) std::from_chars(version.data() + 2, version.data() + version.size(), minor);
+  return minor;
+}
+
+void warn_of_older_release(const ModelImpl& model, int minor, bool trains, const std::string& path) {
+  for (const keras::LayerPtr& layer : model.layers()) {
+    if (const auto* nested = dynamic_cast<const ModelImpl*>(layer.get()))
+      warn_of_older_release(*nested, minor, trains, path);
+    if (const std::string text = difference_of_release(*layer, minor, trains); !text.empty())
+      log_warning("{}: layer '{}' of a model of Keras 3.{}: {}", path, layer->name(), minor, text);
+  }
+}
+
 }  // namespace
+
+void warn_of_older_release(const ModelImpl& model, std::string_view version, const std::string& path) {
+  if (const int minor = minor_of_keras_3(version); minor >= 0)
+    warn_of_older_release(model, minor, model.trainer().compiled(), path);
+}
 
 void warn_of_differences(const ModelImpl& model, int major, const std::string& path) {
   if ((model.keras_version() < 3) == (major < 3)) return;

@@ -1,6 +1,7 @@
 """Models that Keras 2 saved (tf-keras), against what it computes: layers whose meaning or arguments changed in Keras 3."""
 
 import json
+import zipfile
 
 import h5py
 import keras
@@ -533,3 +534,55 @@ def test_weights_of_losses_by_name(tmp_path):
         loss = json.loads(tool.ok("evaluate", tmp_path / name, "--data", tmp_path / "d.npz", "--batch-size", 6, "--json"))["loss"]
         np.testing.assert_allclose(loss, wanted, rtol=1e-5)
     np.testing.assert_allclose(keras.models.load_model(tmp_path / "m.keras").evaluate(given, targets, verbose=0)[0], wanted, rtol=1e-5)
+
+
+def merged_masks():
+    inputs = [keras.Input((4, 3)), keras.Input((4, 3))]
+    return inputs, keras.layers.Multiply(name="layer")([keras.layers.Masking()(x) for x in inputs])
+
+
+def attention_of_a_mask():
+    x = keras.Input((4,))
+    y = keras.layers.Embedding(5, 3, mask_zero=True)(x)
+    return x, keras.layers.MultiHeadAttention(2, 3, dropout=0.1, name="layer")(y, y)
+
+
+def channels_like_the_last_axis():
+    x = keras.Input((2, 5, 4))
+    return x, keras.layers.Conv2D(4, 3, padding="same", data_format="channels_first", name="layer")(x)
+
+
+def activities():
+    x = keras.Input((3,))
+    return x, keras.layers.Dense(2, activity_regularizer="l2", name="layer")(x)
+
+
+# The last release that computed otherwise, and the next one that was tried.
+@pytest.mark.parametrize(("make", "last", "later", "text"), [
+    (merged_masks, "3.3.3", "3.4.1", "combines masks"), (attention_of_a_mask, "3.9.2", "3.10.0", "hides everything"),
+    (channels_like_the_last_axis, "3.6.0", "3.7.0", "bias"), (activities, "3.13.0", "3.14.0", "batch size")])
+@pytest.mark.parametrize("name", ["m.keras", "m.h5"])
+def test_what_later_releases_of_keras_3_change(make, last, later, text, name, tmp_path):
+    """Keras 3.15 computes with its own rules; so does lockstep, which names what the release of the file computed otherwise."""
+    model = keras.Model(*make())
+    model.compile("sgd", keras.losses.MeanSquaredError())
+    model.save(tmp_path / name)
+    if tool.CONTROL:
+        return
+    for version, told in ((last, True), (later, False), (keras.__version__, False)):
+        set_version(tmp_path / name, version)
+        messages = tool.run("summary", tmp_path / name).err
+        assert ("layer 'layer'" in messages and text in messages) if told else not messages, messages
+
+
+def set_version(path, version):
+    if path.suffix == ".h5":
+        with h5py.File(path, "a") as file:
+            file.attrs["keras_version"] = version
+        return
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["metadata.json"] = json.dumps({"keras_version": version}).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
