@@ -199,19 +199,27 @@ GlobalHeaps::Collection GlobalHeaps::parse(std::uint64_t address) const {
   if (size < kSmallestCollection) image_.damaged(address, fmt::format("a global heap of {} bytes", size));
   Fields fields(image_, image_.own_block(address, size));
   fields.skip(std::min<std::uint64_t>(size, head.position()));
+  const std::size_t head_size = 8 + static_cast<std::size_t>(image_.length_size);
   Collection objects;
-  while (fields.left() >= 8 + static_cast<std::size_t>(image_.length_size)) {
+  bool has_free_space = false;
+  while (fields.left() > 0) {
     image_.charge_steps(1, address);
+    if (fields.left() < head_size) {  // too little for a head: free space
+      if (has_free_space) image_.damaged(address, "two free spaces in a global heap");
+      break;
+    }
     const auto number = fields.u16();
     fields.skip(6);
     const std::uint64_t object_size = fields.length();
     if (number == 0) {  // the free space, with its head
-      if (object_size > fields.left() + 8 + static_cast<std::size_t>(image_.length_size))
+      if (object_size < head_size || object_size - head_size > fields.left())
         image_.damaged(address, fmt::format("free space of {} bytes in a global heap", object_size));
-      break;
+      has_free_space = true;
+      fields.skip(object_size - head_size);
+      continue;
     }
-    objects.emplace(number, fields.take(object_size));
-    fields.skip(std::min<std::uint64_t>((8 - object_size % 8) % 8, fields.left()));
+    objects.insert_or_assign(number, fields.take(object_size));
+    fields.skip((8 - object_size % 8) % 8);
   }
   return objects;
 }
@@ -248,7 +256,10 @@ std::vector<std::string> read_strings(const Image& image, const Datatype& type, 
       continue;
     }
     auto object = heaps.object(address, index);
-    if (object.size() < length) image.damaged(address, "a string is longer than its object in the global heap");
+    if (object.size() != length) {
+      image.damaged(address,
+                    fmt::format("a string of {} bytes, its object in the global heap has {}", length, object.size()));
+    }
     std::string text(reinterpret_cast<const char*>(object.data()), length);
     strings.push_back(text.substr(0, text.find('\0')));
   }

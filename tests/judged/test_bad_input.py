@@ -222,7 +222,7 @@ def test_absurd_config(model, units, tmp_path):
 COMPILE = [("loss_weights", "many"), ("loss_weights", ["a"]), ("loss_weights", {"dense_1": "b"}), ("loss_weights", True), ("loss", 3),
            ("loss", "zzz"), ("loss", True), ("metrics", 7), ("metrics", ["zzz"]), ("weighted_metrics", [1.5]), ("optimizer", []),
            ("optimizer", 1), ("optimizer", "zzz"), ("run_eagerly", "yes"), ("steps_per_execution", "two"), ("steps_per_execution", 0),
-           ("auto_scale_loss", [1]), ("optimizer.config.clipnorm", -1), ("optimizer.config.learning_rate", "fast"),
+           ("auto_scale_loss", [1]), ("optimizer.config.clipnorm", "x"), ("optimizer.config.learning_rate", "fast"),
            ("optimizer.config.beta_1", [0.9]), ("optimizer.config.use_ema", "no"), ("optimizer.config", 3)]
 
 
