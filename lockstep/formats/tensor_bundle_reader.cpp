@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <tuple>
@@ -69,12 +70,15 @@ std::uint32_t copy_and_sum_in_halves(std::span<const std::byte> source, std::byt
 std::size_t component_size(DType dtype) { return is_complex(dtype) ? dtype_size(dtype) / 2 : dtype_size(dtype); }
 
 void require_known_dtype(const TensorInfo& info, const std::string& prefix) {
-  constexpr int kInt4 = 29, kUInt4 = 30;
   const int number = static_cast<int>(info.dtype);
   if (number <= static_cast<int>(DType::kFloat8E4M3FN)) return;
-  const std::string name = number == kInt4 ? "int4" : number == kUInt4 ? "uint4" : fmt::format("number {}", number);
-  throw_invalid_argument(
-      fmt::format("{}: tensor {} has TensorFlow's dtype {}, which lockstep cannot read", prefix, info.name, name));
+  throw_invalid_argument(fmt::format("{}: tensor {} has TensorFlow's dtype number {}, which lockstep cannot read",
+                                     prefix, info.name, number));
+}
+
+// The low four bits of each byte are an int4.
+void extend_signs(std::span<std::byte> values) {
+  for (std::byte& value : values) value = static_cast<std::byte>(((static_cast<unsigned>(value) & 15u) ^ 8u) - 8u);
 }
 
 }  // namespace
@@ -83,6 +87,7 @@ void require_known_dtype(const TensorInfo& info, const std::string& prefix) {
 struct BundleReader::Shards {
   std::mutex mutex;
   std::unordered_map<int, std::shared_ptr<const io::FileBytes>> open;
+  std::set<std::string> int4;  // the tensors whose int8 are TensorFlow's int4
 };
 
 void BundleReader::damaged(const std::string& what) const { throw_data_loss(fmt::format("{}: {}", prefix_, what)); }
@@ -162,6 +167,9 @@ void BundleReader::read_entry(const std::string& key, const std::string& value) 
   Entry entry;
   entry.info.name = name;
   entry.info.dtype = static_cast<DType>(proto.dtype());
+  constexpr int kInt4 = 29, kUInt4 = 30;  // a byte each
+  if (proto.dtype() == kInt4) entry.info.dtype = DType::kInt8, shards_->int4.insert(name);
+  if (proto.dtype() == kUInt4) entry.info.dtype = DType::kUInt8;
   if (proto.dtype() <= 0 || proto.dtype() > 100)
     damaged(fmt::format("tensor {}: unknown dtype {}", name, static_cast<int>(proto.dtype())));
   if (proto.shape().dim_size() > kMostRank)
@@ -252,6 +260,7 @@ void BundleReader::read_into(const std::string& name, std::span<std::byte> targe
     damaged(fmt::format("tensor {}: stored size {}, expected {}", name, source.size(), target.size()));
   check_crc(found, copy_and_sum_in_halves(source, target.data()));
   if (big_endian_) io::swap_bytes(target, component_size(found.info.dtype));
+  if (shards_->int4.contains(name)) extend_signs(target);
 }
 
 std::span<const std::byte> BundleReader::stored_bytes(const Entry& entry, std::shared_ptr<const void>& owner) const {
@@ -343,7 +352,8 @@ TensorData BundleReader::read_entry_data(const Entry& entry, bool check) const {
                         tensor.bytes.size(), dtype_name(entry.info.dtype), entry.info.shape.to_string()));
   }
   const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % dtype_size(entry.info.dtype) == 0;
-  if (aligned && !big_endian_) {
+  const bool int4 = shards_->int4.contains(entry.info.name);
+  if (aligned && !big_endian_ && !int4) {
     if (check) check_crc(entry, copy_and_sum_in_halves(tensor.bytes, nullptr));
     return tensor;
   }
@@ -351,6 +361,7 @@ TensorData BundleReader::read_entry_data(const Entry& entry, bool check) const {
   TensorData copy = TensorData::allocate(entry.info.dtype, entry.info.shape, target);
   check_crc(entry, copy_and_sum_in_halves(tensor.bytes, target.data()));
   if (big_endian_) io::swap_bytes(target, component_size(entry.info.dtype));
+  if (int4) extend_signs(target);
   return copy;
 }
 

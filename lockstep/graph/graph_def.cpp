@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -107,6 +108,44 @@ Node node_from_proto(const tensorflow::NodeDef& proto, std::string_view what, co
   return node;
 }
 
+// A cast to int4 or uint4, which are held in bytes, keeps the low four bits.
+void keep_four_bits(Graph& graph, int cast, const tensorflow::NodeDef& proto) {
+  const auto type = proto.attr().find("DstT");
+  if (proto.op() != "Cast" || type == proto.attr().end()) return;
+  const bool is_signed = type->second.type() == tensorflow::DT_INT4;
+  if (!is_signed && type->second.type() != tensorflow::DT_UINT4) return;
+  const DType dtype = is_signed ? DType::kInt8 : DType::kUInt8;
+  const std::string base = graph.node(cast).name;
+  const auto add = [&](const char* op, std::vector<Output> inputs, std::vector<int> after = {}) {
+    Node node;
+    node.name = graph.unique_name(base + "/" + op);
+    node.op = op;
+    node.inputs = std::move(inputs);
+    node.control_inputs = std::move(after);
+    node.attrs.set(node.op == "Const" ? "dtype" : "T", dtype);
+    return graph.add(std::move(node));
+  };
+  Node narrow = graph.node(cast);
+  narrow.name = graph.unique_name(base + "/narrow");
+  const int bytes = graph.add(std::move(narrow));
+  const auto number = [&](int value) {
+    const int id = add("Const", {}, {bytes});
+    const auto byte = static_cast<std::uint8_t>(value);
+    graph.node(id).attrs.set(
+        "value", Tensor::from_data(formats::TensorData::copy_of(dtype, Shape{}, std::as_bytes(std::span(&byte, 1)))));
+    return Output{id, 0};
+  };
+  int last = add("BitwiseAnd", {{bytes, 0}, number(15)});
+  if (is_signed) {
+    last = add("BitwiseXor", {{last, 0}, number(8)});
+    last = add("Sub", {{last, 0}, number(8)});
+  }
+  Node& node = graph.node(cast);
+  node.inputs = {{last, 0}};
+  node.control_inputs.clear();
+  node.attrs.set("SrcT", dtype);
+}
+
 std::shared_ptr<const Function> function_from_proto(const tensorflow::FunctionDef& proto,
                                                     const tensorflow::FunctionDefLibrary& library,
                                                     std::string_view file, const Owner& owner) {
@@ -153,6 +192,7 @@ std::shared_ptr<const Function> function_from_proto(const tensorflow::FunctionDe
       }
     }
   }
+  for (int i = 0; i < proto.node_def_size(); ++i) keep_four_bits(function->body, arguments + i, proto.node_def(i));
   for (const auto& arg : proto.signature().output_arg()) {
     const auto value = proto.ret().find(arg.name());
     if (value == proto.ret().end())
@@ -254,6 +294,7 @@ Graph graph_from_proto(const tensorflow::GraphDef& proto, std::string_view what,
       }
     }
   }
+  for (int i = 0; i < proto.node_size(); ++i) keep_four_bits(graph, i, proto.node(i));
   graph.check(what);
   join_collectives(graph);
   return graph;

@@ -122,8 +122,11 @@ RepeatedConstants::~RepeatedConstants() {
   if (outermost_) t_repeated = nullptr;
 }
 
+// int4 and uint4 are held as int8 and uint8.
 DType dtype_from_proto(int number) {
   if (number > 100) number -= 100;
+  if (number == tensorflow::DT_INT4) return DType::kInt8;
+  if (number == tensorflow::DT_UINT4) return DType::kUInt8;
   return number >= 0 && number <= static_cast<int>(DType::kFloat8E4M3FN) ? static_cast<DType>(number) : DType::kInvalid;
 }
 
@@ -162,6 +165,12 @@ Tensor tensor_from_proto(const tensorflow::TensorProto& proto, std::string_view 
                                 shape.to_string(), dtype_name(dtype), content.size(), count * size));
   }
   const auto bytes = std::as_bytes(std::span(content.data(), content.size()));
+  if (proto.dtype() == tensorflow::DT_INT4) {
+    std::vector<std::int8_t> values;
+    for (const std::byte each : bytes)
+      values.push_back(static_cast<std::int8_t>((static_cast<int>(each & std::byte{15}) ^ 8) - 8));
+    return Tensor::from_data(formats::TensorData::copy_of(dtype, shape, std::as_bytes(std::span(values))));
+  }
   if (!owner || reinterpret_cast<std::uintptr_t>(content.data()) % alignof(std::max_align_t) != 0) {
     return Tensor::from_data(formats::TensorData::copy_of(dtype, shape, bytes));
   }

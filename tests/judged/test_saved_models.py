@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import dtypes
 
 import lockstep_tool as tool
 import stored
@@ -11,6 +12,7 @@ import stored
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
 
 F32 = tf.float32
+CONSTANT = tf.cast([[5, -1]], dtypes.int4)
 X34 = tf.TensorSpec([None, 4], F32, name="x")
 
 
@@ -70,6 +72,24 @@ def compare(path, tmp_path, inputs, *options):
         tool.assert_close(ours[name], value.numpy(), what=name)
 
 
+class FourBits(tf.Module):
+    """int4 and uint4 as types of constants, variables, casts and loops."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = tf.Variable(tf.cast([[1, -3], [7, -8]], dtypes.int4), trainable=False)
+        self.u = tf.Variable(tf.cast([0, 9, 15], dtypes.uint4), trainable=False)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="x")])
+    def __call__(self, x):
+        small, plain = tf.cast(x, dtypes.int4), tf.cast(x, dtypes.uint4)
+        halves = tf.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, tf.cast(tf.cast(a, tf.int32) // 2 + 9, dtypes.int4)), [0, small])[1]
+        before = tf.cast(self.w, tf.int32)
+        self.w.assign(tf.cast(before - 5, dtypes.int4))
+        parts = [small, plain, halves, self.w.read_value(), self.u, tf.concat([CONSTANT, CONSTANT], 0), tf.cast(small, dtypes.uint4)]
+        return {"before": before} | {f"part_{i}": tf.cast(part, tf.int32) for i, part in enumerate(parts)}
+
+
 @pytest.mark.parametrize("rows", [1, 3, 17])
 def test_module(tmp_path, rows):
     tf.saved_model.save(Affine(), str(tmp_path / "m"))
@@ -105,6 +125,11 @@ class Growing(tf.Module):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
+def test_numbers_of_four_bits(tmp_path):
+    tf.saved_model.save(FourBits(), str(tmp_path / "m"))
+    compare(tmp_path / "m", tmp_path, {"x": np.array([0, 1, -3, 7, 8, 15, 16, 20, -9, 100, -128], "int32")})
+
+
 @pytest.mark.parametrize("name", ["read", "assign", "loop", "add"])
 def test_variables_of_unknown_shapes(name, rows, tmp_path):
     module = Growing()
