@@ -12,6 +12,7 @@
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
+#include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -222,7 +223,7 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions>, public 
 
  private:
   Tensor prepared(const Tensor& x) const override {
-    if (!own_dtype_) return x;
+    if (!own_dtype_) return runs_in_graph(x) ? ops::cast(x, compute_dtype()) : x;
     return ops::cast(x, options_.interpolation == "nearest" ? compute_dtype() : DType::kFloat32);
   }
   Tensor transform(const Tensor& given, bool mask) const override {
@@ -235,6 +236,11 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions>, public 
                    : aspect_pad(x, size_of(x), target(), options_.fill_value);
     const Tensor y = resize_images(x, target(), mask ? "nearest" : options_.interpolation, options_.antialias);
     return in_dtype_of_images(y, own_dtype_ ? compute_dtype() : given.dtype());
+  }
+  // As in Keras, integers become numbers of the layer's dtype in functions of datasets, in tf.function and in fit(),
+  // evaluate() and predict(), but not in a call of their own.
+  static bool runs_in_graph(const Tensor& x) {
+    return x.is_symbolic() ? !graph::stands_for_shape(x) : ops::FunctionDraws::active();
   }
   bool own_dtype_ = false;
 };

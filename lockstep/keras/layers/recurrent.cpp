@@ -100,9 +100,12 @@ Outcome run_for_shapes(RnnCell& cell, const Tensor& projected, const Tensors& st
   return outcome;
 }
 
+constexpr std::int64_t kMostUnrolled = 32;
+
+bool runs_in_loop(const Tensor& x) { return x.is_symbolic() && (x.dim(1) == kUnknownDim || x.dim(1) > kMostUnrolled); }
+
 Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
                  const CellMasks& drop) {
-  constexpr std::int64_t kMostUnrolled = 32;
   if (!x.is_symbolic()) {
     if (x.dim(1) == 0) throw_invalid_argument(fmt::format("'{}' was given a sequence without time steps", cell.name()));
     if (auto outcome = cell.try_run(x, mask, states, how, drop)) return std::move(*outcome);
@@ -110,9 +113,8 @@ Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tenso
   const Tensor projected = cell.project(x, drop);
   if (!x.is_symbolic()) return run_unrolled(cell, projected, mask, states, how, drop);
   if (graph::stands_for_shape(x)) return run_for_shapes(cell, projected, states, how, drop);
-  if (x.dim(1) != kUnknownDim && x.dim(1) <= kMostUnrolled)
-    return run_unrolled(cell, projected, mask, states, how, drop);
-  return run_loop(cell, projected, mask, states, how, drop);
+  if (runs_in_loop(x)) return run_loop(cell, projected, mask, states, how, drop);
+  return run_unrolled(cell, projected, mask, states, how, drop);
 }
 
 // Whether a cell, or one of a stack, is of a class of the user's, which may begin with other states than zeros.
@@ -175,6 +177,7 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
     // Unrolled backwards, Keras applies the mask in forward order to the outputs in backward order.
     const bool crossed = mask.defined() && options.unroll && options.go_backwards && options.zero_output_for_mask;
     const Unroll how{options.return_sequences, options.go_backwards, options.zero_output_for_mask && !crossed};
+    if (has_own_cell(*cell_)) call_first(x, states, context.training ? drawn : CellMasks());
     Outcome outcome = run_cell(*cell_, x, mask.defined() ? ops::cast(mask, DType::kBool) : mask, states, how,
                                context.training ? drawn : CellMasks());
     if (crossed) {
@@ -232,6 +235,16 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
   }
 
  private:
+  // Keras calls a cell once on the first step to learn its output, unless the steps are unrolled, and those of a stack
+  // once for their dropout masks, and drops the results: a cell that draws random numbers or assigns variables does so
+  // as often. A loop in a graph has the first of these calls already.
+  void call_first(const Tensor& x, const Tensors& states, const CellMasks& drop) {
+    if (graph::stands_for_shape(x) || x.dim(1) == 0) return;
+    const bool for_output = !loop().unroll && !runs_in_loop(x);
+    const bool for_masks = cell_->layer()->class_name() == "StackedRNNCells";
+    const Tensor first = ops::stop_gradient(at_time(x, 0));
+    for (int i = 0; i < int{for_output} + int{for_masks}; ++i) cell_->step(cell_->project(first, drop), states, drop);
+  }
   Tensors initial_states(const Tensor& x, const CallContext& context) const {
     const Argument* given = context.arguments->find("initial_state");
     const std::vector<DType> dtypes = cell_->state_dtypes();
