@@ -82,6 +82,11 @@ struct JacobianKeywords {
 // Records on the thread on which it was made, from construction until end_recording() or destruction. Trainable
 // variables that are read are watched automatically.
 class GradientTape {
+  template <typename Sources>
+  static constexpr bool kAreVariables = requires(const Sources& all) {
+    { *all.begin() } -> std::convertible_to<distribute::Variable>;
+  };
+
  public:
   struct Options {
     bool persistent = false;  // gradient() may be called more than once
@@ -96,6 +101,18 @@ class GradientTape {
   // Records operations on a tensor, and on all copies of its handle, from now on.
   void watch(const Tensor& tensor);
   void watch(const distribute::Variable& variable);
+  // Several: tape.watch({x, y}), tape.watch(model.trainable_variables()), a list or dict of tensors.
+  void watch(std::initializer_list<GradientSource> sources) { watch_each(sources); }
+  template <typename Sources>
+  requires(std::same_as<Sources, Nested<Tensor>> || kAreVariables<Sources> ||
+           (std::is_convertible_v<const Sources&, Nested<Tensor>> && !std::is_convertible_v<const Sources&, Tensor> &&
+            !std::is_convertible_v<const Sources&, distribute::Variable>)) void watch(const Sources& sources) {
+    if constexpr (kAreVariables<Sources>) {
+      watch_each(sources);
+    } else {
+      watch_each(Nested<Tensor>(sources).flatten());
+    }
+  }
 
   // d target / d source for each source, in the form in which the sources are given: one, some in braces (const auto
   // [dw, db] = tape.gradient(loss, {w, b})), a vector, or a dict ({{"w", w}, {"b", b}}); an undefined tensor for a
@@ -227,6 +244,17 @@ class GradientTape {
   static Tensor leaf_of(distribute::VariableImpl& variable, const Tensor& value);
 
  private:
+  template <typename Sources>
+  void watch_each(const Sources& sources) {
+    for (const auto& each : sources) {
+      const GradientSource& source = each;
+      if (source.variable()) {
+        watch(source.variable());
+      } else {
+        watch(source.tensor());
+      }
+    }
+  }
   Tensors compute(const Tensors& targets, const Tensors& leaves, const Tensor& output_gradients,
                   const Ready& ready = {});
 

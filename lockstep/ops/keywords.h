@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 #include <string_view>
 #include <type_traits>
@@ -28,6 +29,19 @@ inline Tensor concat(const Tensors& values, const OneAxisKeywords& keywords) { r
 inline Tensor stack(const Tensors& values, const OneAxisKeywords& keywords) { return stack(values, keywords.axis); }
 inline Unpacked unstack(const Tensor& x, const OneAxisKeywords& keywords) { return unstack(x, keywords.axis); }
 inline Tensor expand_dims(const Tensor& x, const OneAxisKeywords& keywords) { return expand_dims(x, keywords.axis); }
+// Of a list, expand_dims({x}, 0), which is one tensor first; also of numbers.
+inline Tensor expand_dims(std::initializer_list<Tensor> values, int axis) {
+  const auto is_number = [](const Tensor& x) { return x.is_number(); };
+  if (!std::all_of(values.begin(), values.end(), is_number)) return expand_dims(stack(Tensors(values)), axis);
+  const auto is_real = [](const Tensor& x) { return is_floating(x.dtype()); };
+  const bool real = std::any_of(values.begin(), values.end(), is_real);
+  Tensors numbers;
+  for (const Tensor& x : values) numbers.push_back(real ? cast(x, DType::kFloat32) : x);
+  return expand_dims(stack(numbers), axis);
+}
+inline Tensor expand_dims(std::initializer_list<Tensor> values, const OneAxisKeywords& keywords) {
+  return expand_dims(values, keywords.axis);
+}
 inline Unpacked split(const Tensor& x, int num, const OneAxisKeywords& keywords = {}) {
   return split(x, num, keywords.axis);
 }

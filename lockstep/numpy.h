@@ -1,0 +1,397 @@
+// NumPy's functions of arrays, which are tensors here: np::arange(6).reshape(2, 3), np::mean(x, 0), np::array({1, 2}).
+// Signatures and dtypes are NumPy's: fractions are float64, whole numbers int64, roots and quotients of integers
+// float64. See also random/numpy_random.h and data/numpy_files.h. With namespace np = lockstep::np.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/dtype_like.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/keras/operations/operations.h"
+#include "lockstep/ops/composed.h"
+#include "lockstep/tensor/axes.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::np {
+
+inline constexpr double pi = std::numbers::pi;
+inline constexpr double e = std::numbers::e;
+inline constexpr double inf = std::numeric_limits<double>::infinity();
+inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+struct DTypeKeywords {
+  FieldNamesOnly names_only = {};
+  DTypeLike dtype = DType::kInvalid;  // default: of the values, or float64
+};
+
+namespace internal {
+
+using keras_ops::OpArgument;
+using keras_ops::Operand;
+
+inline Tensor cast(const Tensor& x, DType dtype) {
+  return dtype == DType::kInvalid || x.dtype() == dtype ? x : x.astype(dtype);
+}
+inline DType or_else(DTypeLike dtype, DType other) {
+  return dtype == DType::kInvalid ? other : static_cast<DType>(dtype);
+}
+// The dtype of an array of Python's numbers in braces, as a tensor of them has it or in NumPy.
+inline Tensor of_python(const Tensor& x, DTypeLike dtype) {
+  if (dtype != DType::kInvalid) return cast(x, dtype);
+  return x.dtype() == DType::kFloat32 ? cast(x, DType::kFloat64)
+         : x.dtype() == DType::kInt32 ? cast(x, DType::kInt64)
+                                      : x;
+}
+inline Tensor to_float(const Tensor& x) {
+  return is_floating(x.dtype()) || is_complex(x.dtype()) ? x : cast(x, DType::kFloat64);
+}
+
+}  // namespace internal
+
+// What a function computes with: an array, a variable, a number, or a list of numbers or of arrays.
+class Array : public Tensor {
+ public:
+  template <typename T>
+  requires std::is_arithmetic_v<T> Array(T number)
+      : Tensor(Tensor::scalar(
+            static_cast<std::conditional_t<std::is_floating_point_v<T>, double,
+                                           std::conditional_t<std::is_same_v<T, bool>, bool, std::int64_t>>>(number))),
+        weak_(!std::is_same_v<T, bool>) {}
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor> && !std::derived_from<T, Array>)
+      Array(const T& value)
+      : Tensor(static_cast<Tensor>(value).numpy()) {}
+  Array(const std::vector<Tensor>& parts) : Tensor(ops::stack(parts).numpy()) {}
+  template <std::integral T>
+  Array(const std::vector<T>& numbers) : Tensor(internal::of_python(Tensor(numbers), DType::kInvalid)) {}
+  Array(std::initializer_list<Values> values) : Tensor(internal::of_python(Tensor(values), DType::kInvalid)) {}
+  // Arrays in braces are a list of them, also one alone.
+  template <int = 0>
+  Array(std::initializer_list<Array> parts) : Tensor(ops::stack(Tensors(parts.begin(), parts.end()))) {}
+
+  // Whether it is a number, which takes the dtype of the array that it meets where that can hold it.
+  bool is_weak() const { return weak_; }
+
+ private:
+  bool weak_ = false;
+};
+
+namespace internal {
+
+// Both in NumPy's common dtype.
+inline std::pair<Tensor, Tensor> together(const Array& a, const Array& b) {
+  const auto whole = [](const Array& x) { return !is_floating(x.dtype()) && !is_complex(x.dtype()); };
+  if (a.dtype() == b.dtype() || a.dtype() == DType::kString) return {a, b};
+  if (a.is_weak() && (whole(a) || !whole(b))) return {cast(a, b.dtype()), b};
+  if (b.is_weak() && (whole(b) || !whole(a))) return {a, cast(b, a.dtype())};
+  const auto wide = [](const Array& x) { return dtype_size(x.dtype()); };
+  if (whole(a) != whole(b)) {
+    const Array& number = whole(a) ? b : a;
+    const Array& integers = whole(a) ? a : b;
+    const DType dtype =
+        integers.dtype() == DType::kBool || wide(integers) * 2 <= wide(number) ? number.dtype() : DType::kFloat64;
+    return {cast(a, dtype), cast(b, dtype)};
+  }
+  const DType dtype = wide(a) >= wide(b) ? a.dtype() : b.dtype();
+  return {cast(a, dtype), cast(b, dtype)};
+}
+
+}  // namespace internal
+
+// ---- arrays ----
+inline Tensor array(std::initializer_list<Values> values, DTypeLike dtype = DType::kInvalid) {
+  return internal::of_python(Tensor(values), dtype);
+}
+inline Tensor array(std::initializer_list<Values> values, const DTypeKeywords& o) { return array(values, o.dtype); }
+template <int = 0>
+Tensor array(std::initializer_list<Array> parts, DTypeLike dtype = DType::kInvalid) {
+  return internal::cast(Array(parts), dtype);
+}
+template <int = 0>
+Tensor array(std::initializer_list<Array> parts, const DTypeKeywords& o) {
+  return array(parts, o.dtype);
+}
+template <typename T>
+requires std::is_convertible_v<const T&, Array> Tensor array(const T& x, DTypeLike dtype = DType::kInvalid) {
+  return internal::cast(Array(x), dtype);
+}
+template <typename T>
+requires std::is_convertible_v<const T&, Array> Tensor array(const T& x, const DTypeKeywords& o) {
+  return array(x, o.dtype);
+}
+inline Tensor asarray(const Array& x, DTypeLike dtype = DType::kInvalid) { return internal::cast(x, dtype); }
+inline Tensor copy(const Array& x) { return x; }
+
+inline Tensor zeros(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) {
+  return ops::zeros(shape, internal::or_else(dtype, DType::kFloat64));
+}
+inline Tensor zeros(const ShapeArg& shape, const DTypeKeywords& o) { return zeros(shape, o.dtype); }
+inline Tensor ones(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) {
+  return ops::ones(shape, internal::or_else(dtype, DType::kFloat64));
+}
+inline Tensor ones(const ShapeArg& shape, const DTypeKeywords& o) { return ones(shape, o.dtype); }
+inline Tensor empty(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) { return zeros(shape, dtype); }
+inline Tensor full(const ShapeArg& shape, const Array& value, DTypeLike dtype = DType::kInvalid) {
+  return internal::cast(ops::zeros(shape, value.dtype()) + value, dtype);
+}
+inline Tensor full(const ShapeArg& shape, const Array& value, const DTypeKeywords& o) {
+  return full(shape, value, o.dtype);
+}
+inline Tensor zeros_like(const Array& x, DTypeLike dtype = DType::kInvalid) {
+  return internal::cast(ops::zeros_like(x), dtype);
+}
+inline Tensor zeros_like(const Array& x, const DTypeKeywords& o) { return zeros_like(x, o.dtype); }
+inline Tensor ones_like(const Array& x, DTypeLike dtype = DType::kInvalid) {
+  return internal::cast(ops::ones_like(x), dtype);
+}
+inline Tensor ones_like(const Array& x, const DTypeKeywords& o) { return ones_like(x, o.dtype); }
+inline Tensor full_like(const Array& x, const Array& value) {
+  return internal::cast(ops::zeros_like(x) + internal::cast(value, x.dtype()), x.dtype());
+}
+inline Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt) {
+  return ops::eye(rows, columns, DType::kFloat64);
+}
+inline Tensor identity(std::int64_t n) { return eye(n); }
+// arange(6), arange(1, 6), arange(0.0, 1.0, 0.25); .dtype follows in braces.
+template <typename... N>
+requires((std::is_arithmetic_v<N> && ...) && sizeof...(N) > 0 && sizeof...(N) <= 3) Tensor arange(N... numbers) {
+  const DType dtype = (std::is_floating_point_v<N> || ...) ? DType::kFloat64 : DType::kInt64;
+  const std::initializer_list<Number> given = {Number(numbers)...};
+  const Number* const n = given.begin();
+  return keras_ops::arange(sizeof...(N) == 1 ? Number(0) : n[0], n[sizeof...(N) == 1 ? 0 : 1],
+                           sizeof...(N) == 3 ? n[2] : Number(1), dtype);
+}
+template <typename N>
+requires std::is_arithmetic_v<N> Tensor arange(N stop, const DTypeKeywords& o) {
+  return internal::cast(arange(stop), o.dtype);
+}
+template <typename A, typename B>
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) Tensor arange(A start, B stop, const DTypeKeywords& o) {
+  return internal::cast(arange(start, stop), o.dtype);
+}
+template <typename A, typename B, typename C>
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>&& std::is_arithmetic_v<C>) Tensor
+    arange(A start, B stop, C step, const DTypeKeywords& o) {
+  return internal::cast(arange(start, stop, step), o.dtype);
+}
+struct LinspaceKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t num = 50;
+  bool endpoint = true;
+  DTypeLike dtype = DType::kFloat64;
+};
+inline Tensor linspace(double start, double stop, const LinspaceKeywords& o) {
+  const std::int64_t parts = o.endpoint ? o.num - 1 : o.num;
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < o.num; ++i) {
+    values.push_back(o.endpoint && parts > 0 && i == parts ? stop
+                     : parts > 0 ? static_cast<double>(i) * ((stop - start) / static_cast<double>(parts)) + start
+                                 : start);
+  }
+  return internal::cast(Tensor::from_vector(values), o.dtype);
+}
+template <int = 0>
+Tensor linspace(double start, double stop, std::int64_t num = 50, bool endpoint = true) {
+  return linspace(start, stop, LinspaceKeywords{{}, num, endpoint, DType::kFloat64});
+}
+
+// ---- shapes and parts: as in keras.ops, of which these are the functions ----
+using keras_ops::append;
+using keras_ops::argpartition;
+using keras_ops::array_split;
+using keras_ops::broadcast_to;
+using keras_ops::concatenate;
+using keras_ops::diag;
+using keras_ops::diagonal;
+using keras_ops::expand_dims;
+using keras_ops::flip;
+using keras_ops::hstack;
+using keras_ops::meshgrid;
+using keras_ops::moveaxis;
+using keras_ops::outer;
+using keras_ops::pad;
+using keras_ops::ravel;
+using keras_ops::repeat;
+using keras_ops::reshape;
+using keras_ops::roll;
+using keras_ops::rot90;
+using keras_ops::sort;
+using keras_ops::split;
+using keras_ops::squeeze;
+using keras_ops::stack;
+using keras_ops::swapaxes;
+using keras_ops::take;
+using keras_ops::take_along_axis;
+using keras_ops::tile;
+using keras_ops::transpose;
+using keras_ops::tril;
+using keras_ops::triu;
+using keras_ops::vstack;
+
+// ---- elementwise ----
+#define LOCKSTEP_NUMPY(function) \
+  inline Tensor function(const Array& x) { return keras_ops::function(internal::to_float(x)); }
+LOCKSTEP_NUMPY(sqrt)
+LOCKSTEP_NUMPY(exp)
+LOCKSTEP_NUMPY(expm1)
+LOCKSTEP_NUMPY(log)
+LOCKSTEP_NUMPY(log10)
+LOCKSTEP_NUMPY(log1p)
+LOCKSTEP_NUMPY(log2)
+LOCKSTEP_NUMPY(sin)
+LOCKSTEP_NUMPY(cos)
+LOCKSTEP_NUMPY(tan)
+LOCKSTEP_NUMPY(sinh)
+LOCKSTEP_NUMPY(cosh)
+LOCKSTEP_NUMPY(tanh)
+LOCKSTEP_NUMPY(arcsin)
+LOCKSTEP_NUMPY(arccos)
+LOCKSTEP_NUMPY(arctan)
+#undef LOCKSTEP_NUMPY
+#define LOCKSTEP_NUMPY(function)                                                                   \
+  inline Tensor function(const Array& x) {                                                         \
+    const Tensor& value = x;                                                                       \
+    return is_floating(x.dtype()) ? internal::cast(keras_ops::function(value), x.dtype()) : value; \
+  }
+LOCKSTEP_NUMPY(floor)
+LOCKSTEP_NUMPY(ceil)
+LOCKSTEP_NUMPY(trunc)
+#undef LOCKSTEP_NUMPY
+#define LOCKSTEP_NUMPY(function)           \
+  inline Tensor function(const Array& x) { \
+    const Tensor& value = x;               \
+    return keras_ops::function(value);     \
+  }
+LOCKSTEP_NUMPY(abs)
+LOCKSTEP_NUMPY(absolute)
+LOCKSTEP_NUMPY(sign)
+LOCKSTEP_NUMPY(square)
+LOCKSTEP_NUMPY(isnan)
+LOCKSTEP_NUMPY(isinf)
+LOCKSTEP_NUMPY(isfinite)
+LOCKSTEP_NUMPY(logical_not)
+#undef LOCKSTEP_NUMPY
+#define LOCKSTEP_NUMPY(function)                             \
+  inline Tensor function(const Array& x1, const Array& x2) { \
+    const auto [a, b] = internal::together(x1, x2);          \
+    return keras_ops::function(a, b);                        \
+  }
+LOCKSTEP_NUMPY(add)
+LOCKSTEP_NUMPY(subtract)
+LOCKSTEP_NUMPY(multiply)
+LOCKSTEP_NUMPY(power)
+LOCKSTEP_NUMPY(maximum)
+LOCKSTEP_NUMPY(minimum)
+LOCKSTEP_NUMPY(mod)
+LOCKSTEP_NUMPY(floor_divide)
+LOCKSTEP_NUMPY(dot)
+LOCKSTEP_NUMPY(matmul)
+LOCKSTEP_NUMPY(equal)
+LOCKSTEP_NUMPY(not_equal)
+LOCKSTEP_NUMPY(greater)
+LOCKSTEP_NUMPY(greater_equal)
+LOCKSTEP_NUMPY(less)
+LOCKSTEP_NUMPY(less_equal)
+LOCKSTEP_NUMPY(logical_and)
+LOCKSTEP_NUMPY(logical_or)
+#undef LOCKSTEP_NUMPY
+inline Tensor divide(const Array& x1, const Array& x2) {
+  const auto [a, b] = internal::together(x1, x2);
+  return keras_ops::divide(internal::to_float(a), internal::to_float(b));
+}
+inline Tensor arctan2(const Array& x1, const Array& x2) {
+  const auto [a, b] = internal::together(x1, x2);
+  return keras_ops::arctan2(internal::to_float(a), internal::to_float(b));
+}
+inline Tensor clip(const Array& x, const Array& a_min, const Array& a_max) { return minimum(maximum(x, a_min), a_max); }
+inline Tensor round(const Array& x, int decimals = 0) { return x.round(decimals); }
+inline Tensor where(const Array& condition, const Array& x, const Array& y) {
+  const auto [a, b] = internal::together(x, y);
+  return keras_ops::where(static_cast<const Tensor&>(condition), a, b);
+}
+// The indices of the true elements, an int64 vector for each axis.
+inline keras::Structure where(const Array& condition) {
+  keras::Structure::List all;
+  for (const Tensor& indices : ops::unstack(ops::where(static_cast<const Tensor&>(condition)), 1))
+    all.push_back(indices);
+  return keras::Structure::list(std::move(all));
+}
+inline keras::Structure nonzero(const Array& x) { return where(not_equal(x, 0)); }
+inline bool allclose(const Array& a, const Array& b, double rtol = 1e-5, double atol = 1e-8) {
+  return keras_ops::allclose(internal::to_float(a), internal::to_float(b), rtol, atol).item<bool>();
+}
+inline bool array_equal(const Array& a, const Array& b) {
+  return a.shape() == b.shape() && equal(a, b).all().item<bool>();
+}
+
+// ---- reductions: sum(x), sum(x, 0), sum(x, {0, 1}), sum(x, {.axis = 0, .keepdims = true}) ----
+#define LOCKSTEP_NUMPY(function)                                                                    \
+  inline Tensor function(const Array& x, const ops::AxisKeywords& o = {}) { return x.function(o); } \
+  template <std::convertible_to<ops::Axes> A = ops::Axes>                                           \
+  Tensor function(const Array& x, const A& axis, bool keepdims = false) {                           \
+    return x.function(ops::AxisKeywords{{}, axis, keepdims});                                       \
+  }
+LOCKSTEP_NUMPY(sum)
+LOCKSTEP_NUMPY(prod)
+LOCKSTEP_NUMPY(mean)
+LOCKSTEP_NUMPY(std)
+LOCKSTEP_NUMPY(var)
+LOCKSTEP_NUMPY(max)
+LOCKSTEP_NUMPY(min)
+LOCKSTEP_NUMPY(any)
+LOCKSTEP_NUMPY(all)
+#undef LOCKSTEP_NUMPY
+struct AxisKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<int> axis = std::nullopt;
+};
+inline Tensor argmax(const Array& x, const AxisKeywords& o = {}) { return x.argmax(o.axis); }
+inline Tensor argmax(const Array& x, int axis) { return x.argmax(axis); }
+inline Tensor argmin(const Array& x, const AxisKeywords& o = {}) { return x.argmin(o.axis); }
+inline Tensor argmin(const Array& x, int axis) { return x.argmin(axis); }
+inline Tensor cumsum(const Array& x, const AxisKeywords& o = {}) { return x.cumsum(o.axis); }
+inline Tensor cumsum(const Array& x, int axis) { return x.cumsum(axis); }
+inline Tensor argsort(const Array& x, int axis = -1) {
+  return internal::cast(ops::argsort(static_cast<const Tensor&>(x), axis), DType::kInt64);
+}
+inline Tensor median(const Array& x) { return keras_ops::median(internal::to_float(x)); }
+inline Tensor median(const Array& x, int axis) { return keras_ops::median(internal::to_float(x), axis); }
+inline Tensor percentile(const Array& x, const Array& q) {
+  return keras_ops::percentile(internal::to_float(x), internal::cast(q, internal::to_float(x).dtype()));
+}
+inline Tensor percentile(const Array& x, const Array& q, int axis) {
+  return keras_ops::percentile(internal::to_float(x), internal::cast(q, internal::to_float(x).dtype()), axis);
+}
+
+namespace linalg {
+
+inline Tensor norm(const Array& x) { return keras_ops::norm(internal::to_float(x)); }
+inline Tensor norm(const Array& x, const ops::AxisKeywords& o) {
+  return ops::norm(internal::to_float(x), {}, o.axis, o.keepdims);
+}
+
+}  // namespace linalg
+
+namespace testing {
+
+// Throws FailedPrecondition, with the largest difference, where NumPy has an AssertionError.
+inline void assert_allclose(const Array& actual, const Array& desired, double rtol = 1e-7, double atol = 0) {
+  if (allclose(actual, desired, rtol, atol)) return;
+  throw_failed_precondition("assert_allclose: not equal to the tolerances; the largest difference is " +
+                            std::to_string(max(abs(subtract(actual, desired))).item<double>()));
+}
+
+}  // namespace testing
+
+}  // namespace lockstep::np
