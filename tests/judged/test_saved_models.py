@@ -124,12 +124,12 @@ class Growing(tf.Module):
         return {"rows": self.rows.read_value()}
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5])
 def test_numbers_of_four_bits(tmp_path):
     tf.saved_model.save(FourBits(), str(tmp_path / "m"))
     compare(tmp_path / "m", tmp_path, {"x": np.array([0, 1, -3, 7, 8, 15, 16, 20, -9, 100, -128], "int32")})
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize("name", ["read", "assign", "loop", "add"])
 def test_variables_of_unknown_shapes(name, rows, tmp_path):
     module = Growing()
