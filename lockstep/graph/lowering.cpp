@@ -98,6 +98,7 @@ std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feed
     std::vector<Lowered> outputs = [&] {
       try {
         if (auto joined = lower_groups(plan, step, values)) return *std::move(joined);
+        if (auto joined = lower_dilated(plan, step, values)) return *std::move(joined);
         return lower_step(step, std::move(inputs));
       } catch (const NotCompiled&) {
         log(LogLevel::kDebug, fmt::format("{} runs operation by operation because of {} '{}'", plan.what_,
@@ -137,6 +138,7 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
   for (const Lowered& input : inputs)
     require(input.is_constant() || input.value >= 0 || input.list || input.is_later());
   if (!step.op && !step.executor_op) return call(op, std::move(inputs));
+  if (auto outputs = lower_recurrence(*this, step, inputs)) return *std::move(outputs);
   if (op == "PartitionedCall" || op == "StatefulPartitionedCall")
     return call(step.attr<ops::FunctionName>("f").name, std::move(inputs));
   if (is_for_later(step, inputs)) return lower_later(step, std::move(inputs));
@@ -483,6 +485,8 @@ std::vector<Lowered> Lowering::customs(const Step& step, std::span<const Lowered
     size += floats_of(known.dtype, known.dims);
   }
   const auto small = like.size() == 1 ? small_custom(step, inputs, like[0]) : nullptr;
+  if (!small)
+    log(LogLevel::kDebug, fmt::format("a program calls the operation {} '{}'", step.node->op, step.node->name));
   const auto work = [op = step.op, attrs = step.attrs, constants, types, wanted, places, small](
                         const std::vector<const float*>& memory, float* to) {
     if (small && run_small(*small, constants, types, memory, wanted[0], to)) return;
@@ -520,9 +524,13 @@ std::vector<Lowered> Lowering::customs(const Step& step, std::span<const Lowered
 }
 
 const Lowering::Padding* Lowering::padding_of(const Lowered& known) const {
-  const auto found = paddings_.find(known.value);
-  if (known.is_constant() || found == paddings_.end() || found->second.dims != known.dims) return nullptr;
-  return &found->second;
+  const auto found = paddings_.find({known.value, known.dims});
+  return known.is_constant() || found == paddings_.end() ? nullptr : &found->second;
+}
+
+const Lowering::Hot* Lowering::hot_of(const Lowered& known) const {
+  const auto found = hots_.find(known.value);
+  return known.is_constant() || found == hots_.end() || found->second.dims != known.dims ? nullptr : &found->second;
 }
 
 const Lowered& Lowering::before_repeating(const Lowered& known) const {

@@ -113,6 +113,8 @@ LoweredTensors reduce(Lowering& lowering, const Step& step, Inputs inputs, Input
   const bool has_kind = op == "Mean" || op == "Sum" || op == "Max" || op == "Min";
   if (!has_kind || !together || like[0].dtype != DType::kFloat32)
     return {lowering.custom(step, inputs, like[0], keeps_rows)};
+  if (const auto* hot = lowering.hot_of(x); hot && (op == "Max" || op == "Sum") && axes.back() < rank - 1)
+    return {reduce_hot(lowering, *hot, axes, op == "Sum", like[0])};
   std::int64_t outer = 1, count = 1, inner = 1;
   for (std::int64_t i = 0; i < rank; ++i) {
     (i < axes.front() ? outer : i > axes.back() ? inner : count) *= x.dims[static_cast<std::size_t>(i)];
@@ -138,8 +140,18 @@ Lowered reshaped(Lowering& lowering, const Lowered& x, const Lowered& like) {
   out.dims = like.dims, out.other_dims = like.other_dims;
   return out;
 }
-LoweredTensors reshape(Lowering& lowering, const Step&, Inputs inputs, Inputs like) {
-  return {reshaped(lowering, inputs[0], like[0])};
+LoweredTensors reshape(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  Lowered out = reshaped(lowering, inputs[0], like[0]);
+  const Lowering::Padding* const padding = lowering.padding_of(inputs[0]);
+  if (!padding || out.is_constant() || step.node->op != "ExpandDims") return {out};
+  // Padded steps become an image of one row.
+  Lowering::Padding wider = *padding;
+  std::int64_t axis = lowering.integers(inputs[1]).at(0);
+  axis += axis < 0 ? static_cast<std::int64_t>(out.dims.size()) : 0;
+  const auto add = [&](Dims& dims, std::int64_t number) { dims.insert(dims.begin() + axis, number); };
+  add(wider.from.dims, 1), add(wider.from.other_dims, 1), add(wider.before, 0), add(wider.after, 0);
+  lowering.note_padding(out, std::move(wider));
+  return {out};
 }
 
 LoweredTensors transpose(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
@@ -177,7 +189,7 @@ LoweredTensors pad(Lowering& lowering, const Step& step, Inputs inputs, Inputs l
   lowering.require_by_rows(amounts.at(0) == 0 && amounts.at(1) == 0);
   if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, like[0], true)};
   const float background = inputs.size() > 2 ? lowering.floats(inputs[2]).data[0] : 0.0f;
-  Lowering::Padding padding{inputs[0], {}, {}, like[0].dims};
+  Lowering::Padding padding{inputs[0], {}, {}};
   inference::Move move{inputs[0].value, inputs[0].dims, strides_of(inputs[0].dims), strides};
   for (std::size_t i = 0; i < strides.size(); ++i) {
     padding.before.push_back(amounts.at(2 * i)), padding.after.push_back(amounts.at(2 * i + 1));
@@ -185,7 +197,8 @@ LoweredTensors pad(Lowering& lowering, const Step& step, Inputs inputs, Inputs l
   }
   Lowered out = lowering.result(like[0]);
   lowering.program().add(inference::copies(out.value, out.dims, {move}, false, background));
-  if (background == 0.0f && strides.size() == 4) lowering.note_padding(out, std::move(padding));
+  if (background == 0.0f && (strides.size() == 3 || strides.size() == 4))
+    lowering.note_padding(out, std::move(padding));
   return {out};
 }
 

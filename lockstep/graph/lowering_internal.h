@@ -138,10 +138,19 @@ class Lowering {
   // A padding with zeros whose result is `padded`, and the tensor before it, for its consumers.
   struct Padding {
     Lowered from;
-    inference::Dims before, after, dims;
+    inference::Dims before, after;
   };
-  void note_padding(const Lowered& padded, Padding padding) { paddings_[padded.value] = std::move(padding); }
+  void note_padding(const Lowered& padded, Padding padding) {
+    paddings_[{padded.value, padded.dims}] = std::move(padding);
+  }
   const Padding* padding_of(const Lowered& known) const;
+  // A tensor of zeros, with a one for each index along a new last axis, for sums and maxima over it.
+  struct Hot {
+    Lowered indices;
+    inference::Dims dims;
+  };
+  void note_hot(const Lowered& known, const Lowered& indices) { hots_[known.value] = {indices, known.dims}; }
+  const Hot* hot_of(const Lowered& known) const;
   // A tensor that repeats the elements of axes of one, and the tensor before it, for consumers that broadcast.
   void note_repeated(const Lowered& repeated, const Lowered& from) {
     repeated_[repeated.value] = {from, repeated.dims};
@@ -161,6 +170,9 @@ class Lowering {
   // lowering_matrices.cpp: a ConcatV2 of convolutions, one for each group of channels, as one convolution.
   std::optional<std::vector<Lowered>> lower_groups(const Plan& plan, const Step& concat,
                                                    std::span<const Lowered> values);
+  // lowering_dilated.cpp: a BatchToSpaceND after a convolution of a SpaceToBatchND, as one dilated convolution.
+  std::optional<std::vector<Lowered>> lower_dilated(const Plan& plan, const Step& last,
+                                                    std::span<const Lowered> values);
   std::vector<Lowered> call(const std::string& function, std::vector<Lowered> inputs);
   std::vector<Lowered> fold(const Step& step, std::span<const Lowered> inputs);
   bool holds_for_all_rows(const Step& step, std::span<const Lowered> inputs) const;
@@ -177,7 +189,8 @@ class Lowering {
   inference::Program& program_;
   std::int64_t rows_;
   std::vector<VariableRead> variables_;
-  std::map<int, Padding> paddings_;
+  std::map<std::pair<int, inference::Dims>, Padding> paddings_;  // by value and its dims
+  std::map<int, Hot> hots_;
   struct Repeated {
     Lowered from;
     inference::Dims dims;  // of the result; a reshape of it is something else
@@ -204,6 +217,14 @@ LoweringRule find_move_rule(std::string_view op);    // the same elements in oth
 bool is_word(DType dtype);
 // Of a tensor whose elements lie one after the other, in elements.
 inference::Dims strides_of(const inference::Dims& dims);
+
+// The sums or maxima over axes of such zeros and ones: how many there are of each index, or which, without the tensor.
+Lowered reduce_hot(Lowering& lowering, const Lowering::Hot& hot, const inference::Dims& axes, bool sums,
+                   const Lowered& like);
+
+// A call that computes a recurrent layer, as one step. Nothing for other calls.
+std::optional<std::vector<Lowered>> lower_recurrence(Lowering& lowering, const Step& step,
+                                                     std::span<const Lowered> inputs);
 
 // Operations whose result is their first input.
 bool passes_on(std::string_view op);

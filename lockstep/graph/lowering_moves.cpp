@@ -76,6 +76,11 @@ LoweredTensors spaced(Lowering& lowering, const Step& step, Inputs inputs, Input
   constexpr std::int64_t kMostMoves = 1024;
   const Lowered& x = inputs[0];
   const bool to_batch = step.node->op == "SpaceToBatchND";
+  if (lowering.by_rows() && to_batch) {  // lower_dilated() reads x instead
+    Lowered lost = like[0];
+    lost.later = Lowered::kLost;
+    return {lost};
+  }
   lowering.require_by_rows(false);
   const Dims &image = to_batch ? x.dims : like[0].dims, &spread = to_batch ? like[0].dims : x.dims;
   const Dims block = lowering.integers(inputs[1]), border = lowering.integers(inputs[2]);
@@ -124,7 +129,7 @@ LoweredTensors repeat(Lowering& lowering, const Step& step, Inputs inputs, Input
   } else {
     lowering.require_by_rows(lowering.keeps_rows(x, like[0]));
   }
-  if (x.is_constant() || !is_word(x.dtype)) return {lowering.custom(step, inputs, like[0], true)};
+  if (x.is_constant()) return {lowering.custom(step, inputs, like[0], true)};
   lowering.require(x.dims.size() <= to.size());
   const std::size_t more = to.size() - x.dims.size();
   const Dims from_strides = strides_of(x.dims), to_strides = strides_of(to);
@@ -138,7 +143,8 @@ LoweredTensors repeat(Lowering& lowering, const Step& step, Inputs inputs, Input
     move.from.insert(move.from.end(), {0, i < more ? 0 : from_strides[i - more]});
     move.to.insert(move.to.end(), {own * to_strides[i], to_strides[i]});
   }
-  LoweredTensors out = copied(lowering, like[0], {std::move(move)});
+  LoweredTensors out = is_word(x.dtype) ? copied(lowering, like[0], {std::move(move)})
+                                        : LoweredTensors{lowering.custom(step, inputs, like[0], true)};
   if (single) lowering.note_repeated(out[0], x);
   return out;
 }

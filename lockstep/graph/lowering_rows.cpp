@@ -36,8 +36,29 @@ LoweredTensors along_axis(Lowering& lowering, const Step& step, Inputs inputs, I
 
 LoweredTensors one_hot(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Lowered& indices = inputs[0];
-  const bool rows = !indices.is_constant() && !indices.dims.empty() && step.attr<std::int64_t>("axis") != 0;
-  return {lowering.custom(step, inputs, like[0], rows && others_fit(inputs))};
+  const std::int64_t axis = step.attr<std::int64_t>("axis"), rank = static_cast<std::int64_t>(indices.dims.size());
+  const bool rows = !indices.is_constant() && rank > 0 && axis != 0 && others_fit(inputs);
+  const bool fits = rows && (axis == -1 || axis == rank) && like[0].dtype == DType::kFloat32 &&
+                    (indices.dtype == DType::kInt32 || indices.dtype == DType::kInt64) && inputs[2].is_constant() &&
+                    inputs[3].is_constant();
+  if (!fits) return {lowering.custom(step, inputs, like[0], rows)};
+  lowering.require_by_rows(rows);
+  const float on = lowering.floats(inputs[2]).data[0], off = lowering.floats(inputs[3]).data[0];
+  Lowered out = lowering.result(like[0]);
+  const std::int64_t count = inference::product_of(indices.dims), depth = out.dims.back();
+  const auto work = [=, wide = indices.dtype == DType::kInt64](const std::vector<const float*>& memory, float* to) {
+    std::fill_n(to, count * depth, off);
+    const auto set = [&](const auto* numbers) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (numbers[i] >= 0 && numbers[i] < depth) to[i * depth + numbers[i]] = on;
+      }
+    };
+    if (wide) return set(reinterpret_cast<const std::int64_t*>(memory[0]));
+    set(reinterpret_cast<const std::int32_t*>(memory[0]));
+  };
+  lowering.program().add(inference::custom({indices.value}, out.value, out.dims, work));
+  if (on == 1.0f && off == 0.0f) lowering.note_hot(out, indices);
+  return {out};
 }
 
 // Sums, maxima, ... of the rows of each segment, if the segments are known. The rows of a batch are along a later axis.
@@ -64,6 +85,29 @@ LoweredTensors segments(Lowering& lowering, const Step& step, Inputs inputs, Inp
 }
 
 }  // namespace
+
+Lowered reduce_hot(Lowering& lowering, const Lowering::Hot& hot, const Dims& axes, bool sums, const Lowered& like) {
+  std::int64_t outer = 1, count = 1, inner = 1;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(hot.indices.dims.size()); ++i) {
+    (i < axes.front() ? outer : i > axes.back() ? inner : count) *= hot.indices.dims[static_cast<std::size_t>(i)];
+  }
+  Lowered out = lowering.result(like);
+  const std::int64_t depth = hot.dims.back();
+  const auto work = [=, wide = hot.indices.dtype == DType::kInt64](const std::vector<const float*>& memory, float* to) {
+    std::fill_n(to, outer * inner * depth, 0.0f);
+    const auto set = [&](const auto* indices) {
+      for (std::int64_t at = 0; at < outer * count * inner; ++at) {
+        if (indices[at] < 0 || indices[at] >= depth) continue;
+        float& number = to[(at / (count * inner) * inner + at % inner) * depth + indices[at]];
+        number = sums ? number + 1.0f : 1.0f;
+      }
+    };
+    if (wide) return set(reinterpret_cast<const std::int64_t*>(memory[0]));
+    set(reinterpret_cast<const std::int32_t*>(memory[0]));
+  };
+  lowering.program().add(inference::custom({hot.indices.value}, out.value, out.dims, work));
+  return out;
+}
 
 LoweringRule find_row_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = [] {

@@ -10,7 +10,7 @@
 #include "lockstep/ops/lstm_cell_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/product_internal.h"
-#include "lockstep/ops/row_kernels_internal.h"
+#include "lockstep/ops/recurrent_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -43,8 +43,19 @@ const float* floats(const at::Tensor& x) { return x.defined() ? x.const_data_ptr
 float* floats_to_write(const at::Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; }
 at::Tensor flat(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
 
-std::int64_t recurrent_grain(std::int64_t batch) {
-  return std::clamp<std::int64_t>(batch / parallel_threads(), 4, kRecurrentRows);
+// The weights of `parts` times `width` columns of a kernel [units, columns], part after part.
+std::int64_t pack_columns(std::int64_t units, const float* kernel, std::int64_t columns, std::int64_t parts,
+                          std::int64_t width, bool transpose, float* to) {
+  const std::int64_t depth = transpose ? width : units, wide = transpose ? units : width;
+  const std::int64_t size = row_kernels().packed_size(depth, wide);
+  for (std::int64_t i = 0; to && i < parts; ++i)
+    row_kernels().pack_matrix(kernel + i * width, columns, transpose, depth, wide, to + i * size);
+  return parts * size;
+}
+
+// Columns of the kernel that come first: all, or those of the two gates that the candidate's product follows.
+std::int64_t first_columns(const RecurrentPass& pass) {
+  return (pass.cell == RecurrentCell::kGruResetBefore ? 2 : recurrent_gates(pass.cell)) * pass.units;
 }
 
 class Recurrent : public Composite {
@@ -184,19 +195,17 @@ class Recurrent : public Composite {
     const at::Tensor kernel = given.contiguous();
     const std::int64_t u = shape_.units, columns = kernel.size(1);
     const bool resets = shape_.cell == RecurrentCell::kGruResetBefore;
-    const RowKernels& loops = row_kernels();
     const auto packed = [&](std::int64_t first, std::int64_t count) {
-      const std::int64_t parts = dropped_.defined() ? count / u : 1, part = count / parts;
-      const std::int64_t depth = transpose ? part : u, width = transpose ? u : part;
-      const std::int64_t size = loops.packed_size(depth, width);
-      at::Tensor memory = at::empty({parts * size}, kernel.options());
-      for (std::int64_t i = 0; i < parts; ++i) {
-        loops.pack_matrix(kernel.const_data_ptr<float>() + first + i * part, columns, transpose, depth, width,
-                          memory.mutable_data_ptr<float>() + i * size);
-      }
+      const std::int64_t parts = dropped_.defined() ? count / u : 1;
+      const float* const from = kernel.const_data_ptr<float>() + first;
+      const auto pack_to = [&](float* to) {
+        return pack_columns(u, from, columns, parts, count / parts, transpose, to);
+      };
+      at::Tensor memory = at::empty({pack_to(nullptr)}, kernel.options());
+      pack_to(memory.mutable_data_ptr<float>());
       return memory;
     };
-    Values memory = {packed(0, resets ? 2 * u : columns)};
+    Values memory = {packed(0, first_columns(shape_))};
     if (resets) memory.push_back(packed(2 * u, u));
     pass.kernel = floats(memory[0]);
     if (resets) pass.candidate_kernel = floats(memory[1]);
@@ -286,22 +295,52 @@ bool is_float_value(const Tensor& x, int rank) { return is_float_value(x) && x.r
 
 }  // namespace
 
+std::optional<RecurrentPass> recurrent_pass(const RecurrentOptions& options, std::int64_t steps, std::int64_t units) {
+  const auto activation = squash_of(options.activation), recurrent = squash_of(options.recurrent_activation);
+  if (!activation || !recurrent || steps < 1 || units < 1) return std::nullopt;
+  RecurrentPass pass;
+  pass.cell = options.cell == "LSTM"        ? RecurrentCell::kLstm
+              : options.cell == "SimpleRNN" ? RecurrentCell::kSimple
+              : options.reset_after         ? RecurrentCell::kGru
+                                            : RecurrentCell::kGruResetBefore;
+  pass.activation = *activation, pass.recurrent_activation = *recurrent;
+  pass.steps = steps, pass.units = units;
+  pass.backwards = options.go_backwards, pass.zero_output = options.zero_output_for_mask;
+  return pass;
+}
+
+std::int64_t recurrent_grain(std::int64_t batch) {
+  return std::clamp<std::int64_t>(batch / parallel_threads(), 4, kRecurrentRows);
+}
+
+std::int64_t packed_recurrent_size(const RecurrentPass& pass) {
+  const std::int64_t columns = recurrent_gates(pass.cell) * pass.units, first = first_columns(pass);
+  return pack_columns(pass.units, nullptr, columns, 1, first, false, nullptr) +
+         (first < columns ? pack_columns(pass.units, nullptr, columns, 1, columns - first, false, nullptr) : 0);
+}
+
+void pack_recurrent(const RecurrentPass& pass, const float* kernel, float* packed) {
+  const std::int64_t columns = recurrent_gates(pass.cell) * pass.units, first = first_columns(pass);
+  packed += pack_columns(pass.units, kernel, columns, 1, first, false, packed);
+  if (first < columns) pack_columns(pass.units, kernel + first, columns, 1, columns - first, false, packed);
+}
+
+void set_recurrent_weights(const float* packed, RecurrentPass& pass) {
+  pass.kernel = packed;
+  if (pass.cell == RecurrentCell::kGruResetBefore)
+    pass.candidate_kernel = packed + row_kernels().packed_size(pass.units, first_columns(pass));
+}
+
 std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tensor& kernel, const Tensor& bias,
                                              const Tensor& mask, const Tensors& dropped, const Tensors& states,
                                              const RecurrentOptions& options) {
-  const auto activation = squash_of(options.activation), recurrent = squash_of(options.recurrent_activation);
-  if (!activation || !recurrent || !is_float_value(projected, 3) || !is_float_value(kernel, 2)) return std::nullopt;
+  if (!is_float_value(projected, 3) || !is_float_value(kernel, 2)) return std::nullopt;
   if (bias.defined() && !is_float_value(bias, 1)) return std::nullopt;
-  RecurrentPass shape;
-  shape.cell = options.cell == "LSTM"        ? RecurrentCell::kLstm
-               : options.cell == "SimpleRNN" ? RecurrentCell::kSimple
-               : options.reset_after         ? RecurrentCell::kGru
-                                             : RecurrentCell::kGruResetBefore;
-  shape.activation = *activation, shape.recurrent_activation = *recurrent;
-  shape.steps = projected.dim(1), shape.units = kernel.dim(0);
-  shape.backwards = options.go_backwards, shape.zero_output = options.zero_output_for_mask;
+  const auto known = recurrent_pass(options, projected.dim(1), kernel.dim(0));
+  if (!known) return std::nullopt;
+  const RecurrentPass& shape = *known;
   const std::int64_t batch = projected.dim(0), width = recurrent_gates(shape.cell) * shape.units;
-  if (batch == 0 || shape.steps == 0 || shape.units == 0) return std::nullopt;
+  if (batch == 0) return std::nullopt;
   if (projected.dim(2) != width || kernel.dim(1) != width || (bias.defined() && bias.dim(0) != width))
     return std::nullopt;
   if (bias.defined() && shape.cell != RecurrentCell::kGru) return std::nullopt;

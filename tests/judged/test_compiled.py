@@ -182,9 +182,9 @@ def test_network(number, tmp_path):
                 ours = tool.predict(tmp_path / artifact, {"x": x} if artifact == "frozen.pb" else x, tmp_path, *options, env=settings)
                 np.testing.assert_allclose(ours[0][1], want, rtol=1e-5, atol=1e-5 * np.abs(want).max(),
                                            err_msg=f"{artifact}, {rows} rows, {settings}")
-    # No part of these networks is left to the plain operations; a recurrent layer is one operation by itself.
+    # No part of these networks is left to the plain operations.
     np.save(tmp_path / "x.npy", x)
-    for artifact in ("m", "m.keras")[:1 if kind is recurrent else 2]:
+    for artifact in ("m", "m.keras"):
         done = tool.run("predict", tmp_path / artifact, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz",
                         env={"LOCKSTEP_LOG_LEVEL": "debug"})
         assert kind not in (graphs, windows) or "for whole batches" not in done.err, done.err
@@ -234,3 +234,58 @@ def test_parts_of_the_rows_of_a_batch(tmp_path):
     for name in ("m.keras", "served"):
         for (_, ours), theirs in zip(tool.predict(tmp_path / name, data, tmp_path), model(data), strict=True):
             tool.assert_close(ours, np.asarray(theirs), 1e-5, name)
+
+
+def series(size):
+    """Dilated convolutions, which graphs of TensorFlow have as plain ones between two operations that move steps."""
+    x = inputs = keras.Input((size, 3))
+    for i, (padding, kernel) in enumerate((("causal", 2), ("causal", 5), ("same", 3), ("valid", 2))):
+        y = L.Conv1D(16, kernel, padding=padding, dilation_rate=2 + i, activation="tanh")(x)
+        x = L.Concatenate()([y, x]) if padding != "valid" else y
+    image = L.Reshape((x.shape[1], 4, 4))(x)
+    y = L.Conv2D(6, (3, 2), dilation_rate=(3, 2), padding="same")(image)
+    y = L.DepthwiseConv2D((2, 3), dilation_rate=(2, 2), padding="same")(y)
+    return keras.Model(inputs, L.Flatten()(y))
+
+
+def encoded():
+    """Categories as ones among zeros, with some that are not there; counts of categories."""
+    ids = keras.Input((5,), dtype="int32")
+    hot = keras.ops.one_hot(ids, 9)
+    parts = [L.CategoryEncoding(9, output_mode=mode)(ids) for mode in ("multi_hot", "count")]
+    parts += [L.Flatten()(hot), L.Flatten()(keras.ops.max(hot, axis=-1)), keras.ops.sum(hot, axis=(1, 2))[:, None]]
+    return keras.Model(ids, L.Dense(3)(L.Concatenate()(parts)))
+
+
+def states():
+    """Recurrent layers that begin with the states of others, with masks, and that give their states."""
+    ids = keras.Input((7,), dtype="int32")
+    x = L.Embedding(9, 6, mask_zero=True)(ids)
+    y, h, c = L.LSTM(10, return_sequences=True, return_state=True, dropout=0.1, seed=1)(x)
+    z = L.LSTM(10, return_sequences=True, go_backwards=True)(x, initial_state=[h, c])
+    a, s = L.GRU(10, return_state=True)(z, initial_state=c)
+    b, forward, backward = L.Bidirectional(L.GRU(5, return_sequences=True, return_state=True, reset_after=False))(y)
+    d = L.RNN([L.SimpleRNNCell(4), L.LSTMCell(6)])(b)
+    return keras.Model(ids, L.Dense(3)(L.Concatenate()([L.Activation("tanh")(h), a, s, forward, backward, d])))
+
+
+@pytest.mark.parametrize("kind", ["series", "encoded", "states"])
+def test_parts_of_programs(kind, tmp_path):
+    """Layers that are one step of a program, for any rows of a batch, in .keras files and where SavedModels have several operations."""
+    keras.utils.set_random_seed(6)
+    rng = tool.generator("parts of programs", kind)
+    model = {"series": lambda: series(21), "encoded": encoded, "states": states}[kind]()
+    tool.randomise(model, rng)
+    model.save(tmp_path / "m.keras")
+    model.export(str(tmp_path / "served"), verbose=False)
+    shape = (9, *model.input_shape[1:])
+    x = rng.integers(0, 9, shape).astype("int32") if kind != "series" else rng.normal(size=shape).astype("float32")
+    want = model(x, training=False).numpy()
+    for name in ("m.keras", "served"):
+        for settings in ({"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "5"}):
+            ours = tool.predict(tmp_path / name, x, tmp_path, env=settings)
+            tool.assert_close(ours[0][1], want, what=f"{name}, {settings}")
+    np.save(tmp_path / "x.npy", x)
+    for name in ("m.keras", "served")[:1 if kind == "encoded" else 2]:  # DenseBincount of a SavedModel has a size that follows from values
+        done = tool.run("predict", tmp_path / name, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz", env={"LOCKSTEP_LOG_LEVEL": "debug"})
+        assert "runs as a program" in done.err and "for whole batches" not in done.err and "layer by layer" not in done.err, done.err

@@ -1,3 +1,4 @@
+#include "lockstep/graph/recurrence_internal.h"
 #include "lockstep/keras/layers/convolution_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
@@ -49,7 +50,8 @@ Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOpt
   const Ints& block = how.dilations;
   const bool plain = block[0] == 1 && block[1] == 1;
   const bool any_size = x.dim(1) < 0 || x.dim(2) < 0;
-  if (plain || !(x.is_symbolic() || kernel.is_symbolic()) || (any_size && convolve == ops::conv2d))
+  const bool named = graph::ScopedProgramTrace::active();  // programs take dilations as they are
+  if (plain || named || !(x.is_symbolic() || kernel.is_symbolic()) || (any_size && convolve == ops::conv2d))
     return convolve(x, kernel, how);
   const auto number = [](std::int64_t n) { return Tensor::scalar(static_cast<std::int32_t>(n)); };
   std::vector<std::int32_t> sizes;

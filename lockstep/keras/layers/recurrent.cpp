@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/recurrence_internal.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
@@ -57,37 +58,6 @@ Outcome run_unrolled(RnnCell& cell, const Tensor& projected, const Tensor& mask,
   return {previous, how.return_sequences ? ops::stack(outputs, 1) : Tensor(), std::move(states)};
 }
 
-// A loop in the graph, for traces with a number of steps that is unknown or large.
-Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, const Tensors& states, const Unroll& how,
-                 const CellMasks& drop) {
-  const Tensor one = Tensor::scalar(std::int32_t{1}), steps = ops::dim_of(projected, 1);
-  const Tensor first = ops::slice_axis(projected, 1, 0, 1);
-  const Tensor blank = ops::zeros_like(cell.step(ops::squeeze(first, {1}), states, drop).output);
-  Shape element = {kUnknownDim, cell.output_size()};
-  const Tensor element_shape = ops::constant_ints({-1, cell.output_size()});
-  Tensor list = ops::call1("TensorListReserve", {element_shape, steps}, {{"element_dtype", blank.dtype()}});
-  Tensors loop = {Tensor::scalar(std::int32_t{0}), blank, list};
-  loop.insert(loop.end(), states.begin(), states.end());
-  const auto body = [&](const Tensors& v) -> Tensors {
-    const Tensor t = how.go_backwards ? ops::sub(ops::sub(steps, one), v[0]) : v[0];
-    const Tensor x = ops::gather(projected, t, 1);
-    const Tensor m = mask.defined() ? ops::gather(mask, t, 1) : Tensor();
-    RnnCell::Result next =
-        masked_step(cell, x, m, Tensors(v.begin() + 3, v.end()), v[1], how.zero_output_for_mask, drop);
-    Tensors out = {ops::add(v[0], one), next.output,
-                   how.return_sequences ? ops::call1("TensorListSetItem", {v[2], v[0], next.output}) : v[2]};
-    out.insert(out.end(), next.states.begin(), next.states.end());
-    return out;
-  };
-  const Tensors end = graph::while_loop([&](const Tensors& v) { return ops::less(v[0], steps); }, body, loop);
-  Outcome outcome{end[1], Tensor(), Tensors(end.begin() + 3, end.end())};
-  if (how.return_sequences) {
-    const Tensor all = ops::call1("TensorListStack", {end[2], element_shape}, {{"element_dtype", blank.dtype()}});
-    outcome.all = ops::transpose(all, {1, 0, 2});
-  }
-  return outcome;
-}
-
 // Only shapes: one step determines all of them.
 Outcome run_for_shapes(RnnCell& cell, const Tensor& projected, const Tensors& states, const Unroll& how,
                        const CellMasks& drop) {
@@ -106,8 +76,9 @@ bool runs_in_loop(const Tensor& x) { return x.is_symbolic() && (x.dim(1) == kUnk
 
 Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
                  const CellMasks& drop) {
-  if (!x.is_symbolic()) {
-    if (x.dim(1) == 0) throw_invalid_argument(fmt::format("'{}' was given a sequence without time steps", cell.name()));
+  if (!x.is_symbolic() && x.dim(1) == 0)
+    throw_invalid_argument(fmt::format("'{}' was given a sequence without time steps", cell.name()));
+  if (!x.is_symbolic() || graph::ScopedProgramTrace::active()) {
     if (auto outcome = cell.try_run(x, mask, states, how, drop)) return std::move(*outcome);
   }
   const Tensor projected = cell.project(x, drop);
@@ -173,10 +144,12 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
     Tensors states = initial_states(x, context);
     const Tensor mask = context.mask.num_leaves() > 0 ? batch_first(context.mask.flatten()[0]) : Tensor();
     CellMasks drawn;
-    if (!x.is_symbolic() || (context.training && !graph::stands_for_shape(x))) drawn = cell_->draw_masks(at_time(x, 0));
+    const bool draws = context.training || graph::ScopedProgramTrace::active();
+    if (!x.is_symbolic() || (draws && !graph::stands_for_shape(x))) drawn = cell_->draw_masks(at_time(x, 0));
     // Unrolled backwards, Keras applies the mask in forward order to the outputs in backward order.
     const bool crossed = mask.defined() && options.unroll && options.go_backwards && options.zero_output_for_mask;
-    const Unroll how{options.return_sequences, options.go_backwards, options.zero_output_for_mask && !crossed};
+    const Unroll how{options.return_sequences, options.go_backwards, options.zero_output_for_mask && !crossed,
+                     options.return_state};
     if (has_own_cell(*cell_)) call_first(x, states, context.training ? drawn : CellMasks());
     Outcome outcome = run_cell(*cell_, x, mask.defined() ? ops::cast(mask, DType::kBool) : mask, states, how,
                                context.training ? drawn : CellMasks());
@@ -453,6 +426,36 @@ std::vector<Tensor> LayerHandle::states() const {
 
 void set_zero_output_for_mask(Layer& layer, bool zero) {
   if (auto* recurrent = dynamic_cast<LoopsOverTime*>(&built_in_of(layer))) recurrent->set_zero_output_for_mask(zero);
+}
+
+Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, const Tensors& states, const Unroll& how,
+                 const CellMasks& drop) {
+  const Tensor one = Tensor::scalar(std::int32_t{1}), steps = ops::dim_of(projected, 1);
+  const Tensor first = ops::slice_axis(projected, 1, 0, 1);
+  const Tensor blank = ops::zeros_like(cell.step(ops::squeeze(first, {1}), states, drop).output);
+  Shape element = {kUnknownDim, cell.output_size()};
+  const Tensor element_shape = ops::constant_ints({-1, cell.output_size()});
+  Tensor list = ops::call1("TensorListReserve", {element_shape, steps}, {{"element_dtype", blank.dtype()}});
+  Tensors loop = {Tensor::scalar(std::int32_t{0}), blank, list};
+  loop.insert(loop.end(), states.begin(), states.end());
+  const auto body = [&](const Tensors& v) -> Tensors {
+    const Tensor t = how.go_backwards ? ops::sub(ops::sub(steps, one), v[0]) : v[0];
+    const Tensor x = ops::gather(projected, t, 1);
+    const Tensor m = mask.defined() ? ops::gather(mask, t, 1) : Tensor();
+    RnnCell::Result next =
+        masked_step(cell, x, m, Tensors(v.begin() + 3, v.end()), v[1], how.zero_output_for_mask, drop);
+    Tensors out = {ops::add(v[0], one), next.output,
+                   how.return_sequences ? ops::call1("TensorListSetItem", {v[2], v[0], next.output}) : v[2]};
+    out.insert(out.end(), next.states.begin(), next.states.end());
+    return out;
+  };
+  const Tensors end = graph::while_loop([&](const Tensors& v) { return ops::less(v[0], steps); }, body, loop);
+  Outcome outcome{end[1], Tensor(), Tensors(end.begin() + 3, end.end())};
+  if (how.return_sequences) {
+    const Tensor all = ops::call1("TensorListStack", {end[2], element_shape}, {{"element_dtype", blank.dtype()}});
+    outcome.all = ops::transpose(all, {1, 0, 2});
+  }
+  return outcome;
 }
 
 }  // namespace lockstep::keras

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/recurrence_internal.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/bases.h"
 #include "lockstep/keras/layers/overrides_internal.h"
@@ -100,10 +101,25 @@ class GatedCell : public RnnCell {
         .return_sequences = how.return_sequences,
         .go_backwards = how.go_backwards,
         .zero_output_for_mask = how.zero_output_for_mask};
+    Outcome outcome;
+    if (x.is_symbolic()) {
+      if (!masks.input.empty() || !masks.recurrent.empty()) return std::nullopt;
+      const graph::Recurrence layer{options, project(x, masks), value(recurrent_), recurrent_bias(), mask,
+                                    states,  how.return_state};
+      Tensors made =
+          graph::try_record_recurrence(layer, [&](const Tensor& projected, const Tensor& counts, const Tensors& first) {
+            Outcome all = run_loop(*this, projected, counts, first, how, masks);
+            all.states.insert(all.states.begin(), how.return_sequences ? all.all : all.last);
+            return all.states;
+          });
+      if (made.empty()) return std::nullopt;
+      (how.return_sequences ? outcome.all : outcome.last) = made[0];
+      outcome.states.assign(made.begin() + 1, made.end());
+      return outcome;
+    }
     auto made = ops::try_recurrent(project(x, masks), value(recurrent_), recurrent_bias(), mask, masks.recurrent,
                                    states, options);
     if (!made) return std::nullopt;
-    Outcome outcome;
     (how.return_sequences ? outcome.all : outcome.last) = made->output;
     outcome.states = std::move(made->states);
     return outcome;
@@ -400,7 +416,8 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
       auto one = cells_[i]->try_run(outcome.all, mask, Tensors(next, end),
                                     {.return_sequences = !last || how.return_sequences,
                                      .go_backwards = i == 0 && how.go_backwards,
-                                     .zero_output_for_mask = last && how.zero_output_for_mask},
+                                     .zero_output_for_mask = last && how.zero_output_for_mask,
+                                     .return_state = how.return_state},
                                     masks.of_cell(i));
       if (!one) return std::nullopt;
       outcome.last = one->last, outcome.all = one->all;

@@ -22,6 +22,7 @@ struct Unroll {
   bool return_sequences = false;
   bool go_backwards = false;
   bool zero_output_for_mask = false;
+  bool return_state = true;  // false: nobody reads the states
 };
 struct Outcome {
   Tensor last, all;  // the one that was requested, perhaps both
@@ -80,6 +81,10 @@ class RnnCell : public Layer {
  protected:
   using Layer::Layer;
 };
+
+// A loop in the graph, for traces with a number of steps that is unknown or large.
+Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, const Tensors& states, const Unroll& how,
+                 const CellMasks& drop);
 
 // The cell of a layer: itself, or one that runs a layers::Cell of the user's, or a class derived from one of Keras's
 // cells. Null for other layers.

@@ -8,6 +8,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/graph/executor_internal.h"
+#include "lockstep/graph/recurrence_internal.h"
 #include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/ops/autograd_internal.h"
@@ -23,24 +24,8 @@ bool is_plain_value(const Tensor& tensor) {
          !tensor.mask().defined();
 }
 
-// One operation computes all steps of such a layer or cell, faster than the loop that a trace has.
-bool is_one_operation(const Layer& layer) {
-  const std::string& name = layer.class_name();
-  if (name == "LSTM" || name == "GRU" || name == "SimpleRNN") return true;
-  const auto is_cell = [](const LayerPtr& part) {
-    const std::string& cell = part->class_name();
-    return cell == "LSTMCell" || cell == "GRUCell" || cell == "SimpleRNNCell";
-  };
-  const auto are_cells = [&](const LayerPtr& part) {
-    return is_cell(part) ||
-           (part->class_name() == "StackedRNNCells" && std::ranges::all_of(part->sublayers(), is_cell));
-  };
-  return name == "RNN" && std::ranges::any_of(layer.sublayers(), are_cells);
-}
-
 // What a call of a layer does depends on its config, its variables and its inputs alone.
 bool can_be_traced(const Layer& layer) {
-  if (is_one_operation(layer)) return false;
   const std::optional<LoopOptions> loop = loop_options(layer);
   if (loop && loop->stateful) return false;
   if (layer.module().is_null() && layer.class_name() != "Functional" && layer.class_name() != "Sequential")
@@ -116,6 +101,7 @@ CompiledCall::TracePtr CompiledCall::trace_of(
   }
   try {
     const PausedLosses no_losses;
+    const graph::ScopedProgramTrace for_a_program;
     const graph::TracedFunction traced = graph::trace(
         "inference",
         [&](const Tensors& symbols) {
