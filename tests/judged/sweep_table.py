@@ -47,7 +47,7 @@ add("ReLU", [dict(max_value=6), dict(max_value=6.0, negative_slope=0.1), dict(th
 add("LeakyReLU", [dict(), dict(negative_slope=0.0)], (6,))
 add("ELU", [dict(alpha=2)], (6,))
 add("PReLU", [dict(), dict(shared_axes=[1, 2]), dict(shared_axes=[1], alpha_initializer="ones", alpha_regularizer="l2")], (4, 3, 2))
-add("Softmax", [dict(), dict(axis=1), dict(axis=[1, 2]), dict(axis=(-1, -2)), dict(axis=None)], (4, 3))
+add("Softmax", [dict(), dict(axis=1), dict(axis=[1, 2]), dict(axis=(-1, -2))], (4, 3))
 add("BatchNormalization", grid(axis=[-1, 1, 2], center=[True, False], scale=[True, False]) +
     [dict(momentum=0.0), dict(momentum=1.0), dict(epsilon=0.1), dict(synchronized=True), dict(trainable=False),
      dict(beta_initializer="ones", gamma_initializer="zeros", moving_mean_initializer="ones", moving_variance_initializer="zeros"),

@@ -1,6 +1,7 @@
 """Random functions of TensorFlow (random_functions.py) as SavedModels and frozen graphs: outputs and gradients."""
 
 import inspect
+import shutil
 
 import numpy as np
 import pytest
@@ -33,17 +34,25 @@ def write(rng, number, folder):
         setattr(module, name, variable)
     concrete = module.run = random_functions.function(rng, variables)
     np.savez(folder / "x.npz", **feeds)
-    if number % 4 < 3 or any(op.type.startswith("Assign") for op in concrete.graph.get_operations()):
+    graph = concrete.graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    if number % 4 < 3 or any(node.op.startswith("Assign") for node in nodes):
         tf.saved_model.save(module, str(folder / "m"), signatures=concrete)
         return results(concrete, feeds, variables)
     constants = convert_variables_to_constants_v2(concrete, lower_control_flow=number % 8 == 7)
-    (folder / "g.pb").write_bytes(constants.graph.as_graph_def().SerializeToString())
-    (folder / "fetches").write_text(",".join(t.name for t in constants.outputs))
+    graph, fetches = constants.graph.as_graph_def(), [t.name for t in constants.outputs]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:  # TensorFlow's conversion loses functions of some graphs
+        tf.import_graph_def(graph, name="")
+        session.run(fetches, {f"{name}:0": value for name, value in feeds.items()})
+    (folder / "g.pb").write_bytes(graph.SerializeToString())
+    (folder / "fetches").write_text(",".join(fetches))
     return results(concrete, feeds, {})
 
 
 def computed(number, folder):
     for attempt in range(9):
+        for file in folder.iterdir():  # of the attempt before
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
         try:
             return write(tool.generator("function", number, attempt), number, folder)
         except (tf.errors.OpError, LookupError, ValueError, AssertionError):

@@ -130,8 +130,9 @@ Tensor elementwise_binary_crossentropy(const Tensor& y, const Tensor& y_pred, bo
   if (from_logits) return ops::sigmoid_cross_entropy_with_logits(y_pred, y);
   const Tensor p = clip_probability(y_pred);
   if (t_keras2_logarithms) {
+    // 1 - p + tiny, with the constants added first, as TensorFlow does in the graph of a training step.
     const double tiny = epsilon();
-    return -(y * ops::log(p + tiny) + (1.0 - y) * ops::log(1.0 - p + tiny));
+    return -(y * ops::log(p + tiny) + (1.0 - y) * ops::log((1.0 + tiny) - p));
   }
   return -(y * ops::log(p) + (1.0 - y) * ops::log(1.0 - p));
 }
