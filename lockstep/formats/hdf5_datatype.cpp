@@ -251,7 +251,7 @@ std::vector<std::string> read_strings(const Image& image, const Datatype& type, 
     const std::uint64_t address = fields.address();
     const std::uint32_t index = fields.u32();
     spend(length);
-    if (length == 0) {
+    if (length == 0 && (address == 0 || address == kUndefinedAddress)) {
       strings.emplace_back();
       continue;
     }
