@@ -183,14 +183,21 @@ class ChunkReader {
       image_.damaged(address, "a chunk index of the wrong kind or level");
     }
     const auto entry = size_l + static_cast<std::uint64_t>(image_.address_size);
-    Fields fields(image_,
-                  image_.block(address + 8 + 2 * static_cast<std::uint64_t>(image_.address_size), count * entry));
+    Fields fields(image_, image_.block(address + 8 + 2 * static_cast<std::uint64_t>(image_.address_size),
+                                       count * entry + size_l));
+    std::vector<std::uint64_t> at(rank_);
+    std::uint64_t in_element = 0;
+    const auto read_offsets = [&] {
+      for (std::size_t i = 0; i < rank_; ++i) {
+        at[i] = fields.u64();
+        if (at[i] % storage_.chunk[i] != 0) image_.damaged(address, "an offset of a chunk that is not one of a chunk");
+      }
+      in_element = fields.u64();
+    };
     for (int i = 0; i < count; ++i) {
       const auto stored = fields.u32();
       const auto mask = fields.u32();
-      std::vector<std::uint64_t> at(rank_);
-      for (auto& offset : at) offset = fields.u64();
-      const auto in_element = fields.u64();
+      read_offsets();
       const auto child = fields.address();
       if (level > 0) {
         walk_tree(child, level - 1);
@@ -200,6 +207,8 @@ class ChunkReader {
         place(at, child, stored, mask);
       }
     }
+    fields.skip(8);
+    read_offsets();  // behind the last chunk
   }
 
   void walk_fixed_array() {

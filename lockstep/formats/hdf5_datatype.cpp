@@ -68,7 +68,9 @@ void parse_float(Fields& fields, std::uint32_t bits, Datatype& type) {
 void parse_enum(const Image& image, Fields& fields, std::uint32_t bits, int version, int depth, Datatype& type) {
   type.name = "an enumeration";
   const Datatype base = parse_datatype(image, fields.take(std::min<std::size_t>(12, fields.left())), depth + 1);
-  if (base.kind != Datatype::Kind::kNumber || base.size != 1 || type.size != 1 || (bits & 0xffff) != 2) return;
+  if (base.size != type.size)
+    image.damaged(fields.offset(), fmt::format("an enumeration of {} bytes over a type of {}", type.size, base.size));
+  if (base.kind != Datatype::Kind::kNumber || base.size != 1 || (bits & 0xffff) != 2) return;
   std::string names[2];
   for (auto& name : names) {
     std::size_t used = 1;
@@ -94,15 +96,22 @@ Datatype parse_datatype(const Image& image, std::span<const std::byte> block, in
   const auto bits = static_cast<std::uint32_t>(fields.unsigned_field(3));
   Datatype type;
   type.size = fields.u32();
-  if (version < 1 || version > 5) image.damaged(fields.offset(), fmt::format("datatype version {}", version));
+  const int type_class = first & 0x0f;
+  // Version 5 has the class of complex numbers, for which it was made.
+  if (version < 1 || version > 5 || type_class > 11 || (version == 5) != (type_class == 11))
+    image.damaged(fields.offset(), fmt::format("datatype class {} of version {}", type_class, version));
+  const auto check_charset = [&](std::uint32_t charset) {
+    if (charset > 1) image.damaged(fields.offset(), fmt::format("a string with the unknown encoding {}", charset));
+  };
   if (type.size == 0) image.damaged(fields.offset(), "a datatype of no bytes");
-  switch (first & 0x0f) {
+  switch (type_class) {
     case 0: parse_integer(fields, bits, type); break;
     case 1: parse_float(fields, bits, type); break;
     case 3:
       type.kind = Datatype::Kind::kFixedString;
       type.dtype = DType::kString;
       type.padding = static_cast<int>(bits & 15);
+      check_charset(bits >> 4 & 15);
       type.name = "a string";
       break;
     case 5:
@@ -118,9 +127,10 @@ Datatype parse_datatype(const Image& image, std::span<const std::byte> block, in
       if ((bits & 15) == 1 && type.size == 8 + static_cast<std::uint64_t>(image.address_size)) {
         type.kind = Datatype::Kind::kVariableString;
         type.dtype = DType::kString;
+        check_charset(bits >> 8 & 15);
       }
       break;
-    default: type.name = fmt::format("datatype class {}", first & 0x0f);
+    default: type.name = fmt::format("datatype class {}", type_class);
   }
   return type;
 }

@@ -62,6 +62,9 @@ std::uint64_t MessageReader::read_superblock() {
   std::uint64_t end = 0;
   const std::uint64_t file_base = image_.base;
   std::uint64_t base = 0;
+  const auto check_flags = [&](std::uint32_t flags) {  // open for writing, known to be whole, open for one writer
+    if ((flags & ~7u) != 0) image_.damaged(0, fmt::format("a superblock with the unknown flags {:#x}", flags));
+  };
   if (version < 2) {
     const int free_space = fields.u8();
     const int root_group = fields.u8();
@@ -73,7 +76,7 @@ std::uint64_t MessageReader::read_superblock() {
     image_.leaf_k = fields.u16();
     image_.internal_k = fields.u16();
     if (image_.leaf_k == 0 || image_.internal_k == 0) image_.damaged(0, "group indexes whose nodes have no entries");
-    fields.skip(4);
+    check_flags(fields.u32());
     if (version == 1) fields.skip(4);
     base = fields.address();
     const std::uint64_t free_space_at = fields.address();
@@ -86,7 +89,7 @@ std::uint64_t MessageReader::read_superblock() {
       image_.damaged(0, fmt::format("a root group of the unknown kind {}", cache));
   } else {
     set_sizes(fields);
-    fields.skip(1);
+    check_flags(fields.u8());
     base = fields.address();
     fields.address();
     end = fields.address();
@@ -100,6 +103,8 @@ std::uint64_t MessageReader::read_superblock() {
   if (end > image_.bytes.size()) {
     throw_data_loss(fmt::format("{}: truncated HDF5 file: {} bytes of {}", image_.what, image_.bytes.size(), end));
   }
+  // Nothing is behind the end. That of a file with a user block counts from one of two places.
+  if (file_base == 0) image_.bytes = image_.bytes.first(static_cast<std::size_t>(end));
   image_.own_block(0, fields.position());
   return root;
 }

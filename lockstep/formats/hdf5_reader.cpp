@@ -91,10 +91,12 @@ class Hdf5File::Parser {
       return std::any_of(messages.begin(), messages.end(), [&](const Message& m) { return m.type == type; });
     };
     parse_attributes(messages, node);
+    const bool is_group = has(0x11) || has(0x02) || has(0x06) || has(0x0a);
     if (has(0x08) || has(0x01)) {
+      if (is_group) image_.damaged(address, "an object that is both a group and a dataset");
       parse_dataset(messages, node);
       count_references();
-    } else if (has(0x11) || has(0x02) || has(0x06) || has(0x0a)) {
+    } else if (is_group) {
       parse_group(messages, node, depth);
     } else if (has(0x03)) {
       node.kind = Hdf5Node::Kind::kLink;
