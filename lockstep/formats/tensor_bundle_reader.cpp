@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/four_bits_internal.h"
 #include "lockstep/formats/graph_files_internal.h"
 #include "lockstep/formats/proto/tensor_bundle.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
@@ -74,11 +75,6 @@ void require_known_dtype(const TensorInfo& info, const std::string& prefix) {
   if (number <= static_cast<int>(DType::kFloat8E4M3FN)) return;
   throw_invalid_argument(fmt::format("{}: tensor {} has TensorFlow's dtype number {}, which lockstep cannot read",
                                      prefix, info.name, number));
-}
-
-// The low four bits of each byte are an int4.
-void extend_signs(std::span<std::byte> values) {
-  for (std::byte& value : values) value = static_cast<std::byte>(((static_cast<unsigned>(value) & 15u) ^ 8u) - 8u);
 }
 
 }  // namespace
@@ -260,7 +256,7 @@ void BundleReader::read_into(const std::string& name, std::span<std::byte> targe
     damaged(fmt::format("tensor {}: stored size {}, expected {}", name, source.size(), target.size()));
   check_crc(found, copy_and_sum_in_halves(source, target.data()));
   if (big_endian_) io::swap_bytes(target, component_size(found.info.dtype));
-  if (shards_->int4.contains(name)) extend_signs(target);
+  if (shards_->int4.contains(name)) extend_int4(target);
 }
 
 std::span<const std::byte> BundleReader::stored_bytes(const Entry& entry, std::shared_ptr<const void>& owner) const {
@@ -361,7 +357,7 @@ TensorData BundleReader::read_entry_data(const Entry& entry, bool check) const {
   TensorData copy = TensorData::allocate(entry.info.dtype, entry.info.shape, target);
   check_crc(entry, copy_and_sum_in_halves(tensor.bytes, target.data()));
   if (big_endian_) io::swap_bytes(target, component_size(entry.info.dtype));
-  if (int4) extend_signs(target);
+  if (int4) extend_int4(target);
   return copy;
 }
 

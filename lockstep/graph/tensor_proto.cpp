@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/four_bits_internal.h"
 #include "lockstep/formats/varint_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/io/file_system.h"
@@ -166,10 +167,9 @@ Tensor tensor_from_proto(const tensorflow::TensorProto& proto, std::string_view 
   }
   const auto bytes = std::as_bytes(std::span(content.data(), content.size()));
   if (proto.dtype() == tensorflow::DT_INT4) {
-    std::vector<std::int8_t> values;
-    for (const std::byte each : bytes)
-      values.push_back(static_cast<std::int8_t>((static_cast<int>(each & std::byte{15}) ^ 8) - 8));
-    return Tensor::from_data(formats::TensorData::copy_of(dtype, shape, std::as_bytes(std::span(values))));
+    std::vector<std::byte> values(bytes.begin(), bytes.end());
+    formats::extend_int4(values);
+    return Tensor::from_data(formats::TensorData::copy_of(dtype, shape, values));
   }
   if (!owner || reinterpret_cast<std::uintptr_t>(content.data()) % alignof(std::max_align_t) != 0) {
     return Tensor::from_data(formats::TensorData::copy_of(dtype, shape, bytes));

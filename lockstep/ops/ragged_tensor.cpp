@@ -164,9 +164,7 @@ Tensors RaggedTensor::nested_row_lengths() const {
     lengths.push_back(ops::slice_axis(splits, 0, 1, std::nullopt) - ops::slice_axis(splits, 0, 0, -1));
   return lengths;
 }
-Tensor RaggedTensor::value_rowids() const {
-  return ops::repeat(ops::range(nrows(), DType::kInt64), read(row_lengths()));
-}
+Tensor RaggedTensor::value_rowids() const { return ragged::row_splits_to_segment_ids(row_splits()); }
 Shape RaggedTensor::shape() const {
   if (splits_.empty()) return values_.shape();
   std::vector<std::int64_t> dims = {nrows()};

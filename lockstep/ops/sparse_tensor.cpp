@@ -196,8 +196,9 @@ SparseTensor reset_shape(const SparseTensor& sp_input, const std::optional<Shape
     // The largest index of no values is the smallest integer.
     return {sp_input.indices(), sp_input.values(), ops::maximum(smallest, ops::zeros_like(smallest))};
   }
-  for (int axis = 0; axis < old.rank() || old.rank() != new_shape->rank(); ++axis) {
-    if (old.rank() == new_shape->rank() && old[axis] <= (*new_shape)[axis]) continue;
+  bool contains = old.rank() == new_shape->rank();
+  for (int axis = 0; contains && axis < old.rank(); ++axis) contains = old[axis] <= (*new_shape)[axis];
+  if (!contains) {
     throw_invalid_argument(fmt::format("sparse.reset_shape: invalid new_shape: found {}, expected one that contains {}",
                                        new_shape->to_string(), old.to_string()));
   }

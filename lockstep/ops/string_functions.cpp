@@ -1,13 +1,11 @@
 #include "lockstep/ops/string_functions.h"
 
-#include <algorithm>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/strings_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
@@ -70,22 +68,6 @@ Parts bytes_split(const Tensor& x) {
   }
   return {rows, x.rank() == 0};
 }
-std::pair<Parts, RaggedRow> unicode_split_with_offsets(const Text& x, const EncodingKeywords& o) {
-  const std::string encoding(o.input_encoding), errors(o.errors);
-  const Tensors decoded =
-      ops::call("UnicodeDecodeWithOffsets", {one_axis("unicode_split", x)},
-                {{"input_encoding", encoding}, {"errors", errors}, {"replacement_char", o.replacement_char}});
-  const Tensor& code_points = decoded[1];
-  const Tensor each = ops::range(code_points.dim(0) + 1, DType::kInt64);
-  const Tensor characters =
-      ops::call1("UnicodeEncode", {code_points, each},
-                 {{"output_encoding", encoding}, {"errors", errors}, {"replacement_char", o.replacement_char}});
-  const auto rows = [&](const Tensor& values) {
-    return x.rank() == 0 ? RaggedTensor(values) : RaggedTensor::from_row_splits(values, decoded[0]);
-  };
-  return {Parts(rows(characters)), RaggedRow(rows(decoded[2]))};
-}
-Parts unicode_split(const Tensor& x, const EncodingKeywords& o) { return unicode_split_with_offsets(x, o).first; }
 Tensor unsorted_segment_join(const Tensor& inputs, const Tensor& segment_ids, std::int64_t num_segments,
                              const SegmentJoinKeywords& o) {
   return ops::call1("UnsortedSegmentJoin", {inputs, segment_ids, Tensor::scalar(num_segments)},

@@ -4,15 +4,17 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep::strings {
 namespace {
 
 // The results of UnicodeDecode or UnicodeDecodeWithOffsets: splits, code points, and perhaps offsets.
-Tensors decode(const char* op, const Tensor& input, const UnicodeDecodeKeywords& o) {
+Tensors decode(const char* op, const Tensor& input, const UnicodeDecodeKeywords& o,
+               const char* function = "unicode_decode") {
   if (input.rank() > 1) {
     throw_invalid_argument(
-        fmt::format("unicode_decode: found shape {}, expected one axis at most", input.shape().to_string()));
+        fmt::format("{}: found shape {}, expected one axis at most", function, input.shape().to_string()));
   }
   return ops::call(op, {input.rank() == 0 ? ops::reshape(input, {1}) : input},
                    {{"input_encoding", o.input_encoding},
@@ -34,6 +36,18 @@ std::pair<RaggedRow, RaggedRow> unicode_decode_with_offsets(const Text& input, c
   const Tensors made = decode("UnicodeDecodeWithOffsets", input, o);
   return {rows(input, made[1], made[0]), rows(input, made[2], made[0])};
 }
+
+std::pair<Parts, RaggedRow> unicode_split_with_offsets(const Text& x, const EncodingKeywords& o) {
+  const std::string encoding(o.input_encoding), errors(o.errors);
+  const Tensors made =
+      decode("UnicodeDecodeWithOffsets", x, {{}, encoding, errors, o.replacement_char}, "strings::unicode_split");
+  const Tensor each = ops::range(made[1].dim(0) + 1, DType::kInt64);
+  const Tensor characters =
+      ops::call1("UnicodeEncode", {made[1], each},
+                 {{"output_encoding", encoding}, {"errors", errors}, {"replacement_char", o.replacement_char}});
+  return {Parts(rows(x, characters, made[0])), rows(x, made[2], made[0])};
+}
+Parts unicode_split(const Tensor& x, const EncodingKeywords& o) { return unicode_split_with_offsets(x, o).first; }
 
 Tensor encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& o) {
   if (input.ragged_rank() == 0) {

@@ -40,7 +40,8 @@ std::vector<std::string> steps_to(const std::string& path) {
   if (!path.empty()) steps.push_back(path);
   return steps;
 }
-std::set<std::string> paths_of(const std::map<std::string, KerasFileEditor::Weights>& objects) {
+template <typename Weights>
+std::set<std::string> paths_of(const std::map<std::string, Weights>& objects) {
   std::set<std::string> paths;
   for (const auto& [path, weights] : objects) {
     for (std::string& step : steps_to(path)) paths.insert(std::move(step));
@@ -53,8 +54,6 @@ struct Tree {
   const KerasFileEditor::Weights* weights = nullptr;
 };
 
-std::string shape_text(const Shape& shape) { return shape.to_string(); }
-
 void print(const Tree& tree, const std::string& prefix, bool& first, std::string& out) {
   const std::size_t count = tree.objects.size() + (tree.weights ? tree.weights->size() : 0);
   std::size_t done = 0;
@@ -66,7 +65,7 @@ void print(const Tree& tree, const std::string& prefix, bool& first, std::string
   for (const auto& [name, object] : tree.objects) print(object, line_of(name), first, out);
   if (!tree.weights) return;
   for (const auto& [name, value] : *tree.weights)
-    line_of(fmt::format("{}: shape={}, dtype={}", name, shape_text(value.shape()), dtype_name(value.dtype())));
+    line_of(fmt::format("{}: shape={}, dtype={}", name, value.shape().to_string(), dtype_name(value.dtype())));
 }
 
 }  // namespace
@@ -116,10 +115,7 @@ KerasFileEditor::Comparison KerasFileEditor::compare(const keras::Model& referen
   const auto error = [&](std::string line) { result.errors.push_back(std::move(line)); };
   // The outermost objects that only one of both has, and the weights of the others.
   const auto missing = [&](const auto& here, const auto& there, const char* in, const char* from) {
-    std::set<std::string> of_there;
-    for (const auto& [path, weights] : there) {
-      for (std::string& step : steps_to(path)) of_there.insert(std::move(step));
-    }
+    const std::set<std::string> of_there = paths_of(there);
     std::set<std::string> reported;
     for (const auto& [path, weights] : here) {
       for (const std::string& step : steps_to(path)) {
@@ -147,7 +143,7 @@ KerasFileEditor::Comparison KerasFileEditor::compare(const keras::Model& referen
         ++result.match_count;
       } else {
         error(fmt::format("weight '{}' of object '{}' has shape {} in the file, {} in the reference model", name, path,
-                          shape_text(found->second.shape()), shape_text(shape)));
+                          found->second.shape().to_string(), shape.to_string()));
       }
     }
   }
@@ -222,8 +218,7 @@ void KerasFileEditor::save(const std::string& filepath) const {
   }
   formats::WeightsPlan plan;
   for (const auto& [path, weights] : objects_) {
-    for (const auto& [name, value] : weights)
-      plan.add((path.empty() ? "vars/" : path + "/vars/") + name, value.to_data());
+    for (const auto& [name, value] : weights) plan.add(vars_group(path) + "/" + name, value.to_data());
   }
   formats::write_keras_weights(filepath, plan);
 }

@@ -43,13 +43,7 @@ namespace lockstep::saving {
 
 using keras::ModelImpl;
 
-namespace {
-
-using keras::Trainer;
-
 std::string vars_group(const std::string& inner_path) { return inner_path.empty() ? "vars" : inner_path + "/vars"; }
-
-}  // namespace
 
 formats::WeightsPlan weights_plan(ModelImpl& model) {
   formats::WeightsPlan plan;
@@ -74,6 +68,8 @@ formats::WeightsPlan weights_plan(ModelImpl& model) {
 }
 
 namespace {
+
+using keras::Trainer;
 
 void check_target(const std::string& path, bool overwrite) {
   if (!overwrite && io::posix_file_system().stat(path)) {

@@ -113,7 +113,7 @@ std::string difference_of_release(const keras::Layer& layer, int minor, bool tra
   return "";
 }
 
-// 8 for "3.8.0"; -1 where it is no release of Keras 3.
+// 8 for "3.8.0"; -1 for other versions than those of Keras 3.
 int minor_of_keras_3(std::string_view version) {
   int minor = -1;
   if (version.starts_with("3.")) std::from_chars(version.data() + 2, version.data() + version.size(), minor);

@@ -1,6 +1,8 @@
 #include "lockstep/train/moving_average.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,7 +16,7 @@ namespace lockstep::train {
 struct ExponentialMovingAverage::State {
   double decay;
   MovingAverageOptions options;
-  std::vector<std::pair<Variable, Variable>> averages;  // of the first the second
+  std::map<Variable, Variable, std::owner_less<>> averages;  // by the variable
 };
 
 ExponentialMovingAverage::ExponentialMovingAverage(double decay, MovingAverageOptions options)
@@ -28,7 +30,7 @@ void ExponentialMovingAverage::apply(const std::vector<Variable>& var_list) {
                       dtype_name(var.dtype())));
     }
     if (average(var)) continue;
-    state_->averages.emplace_back(var, Variable(var.read(), {.trainable = false, .name = average_name(var)}));
+    state_->averages.emplace(var, Variable(var.read(), {.trainable = false, .name = average_name(var)}));
   }
   auto decay = static_cast<float>(state_->decay);
   if (const auto n = state_->options.num_updates)
@@ -39,10 +41,8 @@ void ExponentialMovingAverage::apply(const std::vector<Variable>& var_list) {
   }
 }
 Variable ExponentialMovingAverage::average(const Variable& var) const {
-  for (const auto& [of, mean] : state_->averages) {
-    if (of.get() == var.get()) return mean;
-  }
-  return {};
+  const auto found = state_->averages.find(var);
+  return found == state_->averages.end() ? Variable() : found->second;
 }
 std::string ExponentialMovingAverage::average_name(const Variable& var) const {
   return var.name() + "/" + state_->options.name;

@@ -1,7 +1,7 @@
 // tf.train.ExponentialMovingAverage: averages of variables over the steps of a training.
 #pragma once
 
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
