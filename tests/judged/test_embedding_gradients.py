@@ -104,5 +104,6 @@ def test_legacy(case, tmp_path):
     # What was written continues in tf-keras as the file does that was read.
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "written.h5")
     results = [stored.original(lambda: trained(path, x, y), files=[path]) for path in (tmp_path / "m.h5", tmp_path / "written.h5")]
+    # One of the two may have been computed before, on another CPU.
     for ours, theirs in zip(*results, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        tool.assert_close(ours, theirs, 1e-5, f"{ids(case)}, converted", atol=1e-6)
