@@ -153,7 +153,7 @@ function(lockstep_tests folder)
   if(NOT TARGET ${target})
     add_executable(${target})
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests
-                          UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 4)
+                          UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 8)
     target_link_libraries(${target} PRIVATE lockstep_compile_test_${kind})
     target_precompile_headers(${target} REUSE_FROM lockstep_pch_${kind})
     set_property(GLOBAL APPEND PROPERTY LOCKSTEP_TEST_FOLDERS ${folder})
