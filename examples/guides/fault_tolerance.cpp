@@ -1,5 +1,7 @@
 // Fault tolerance: interrupted training resumes from its backup, in the same process or in another.
+#include <csignal>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 
 #include "guide.h"
@@ -25,6 +27,40 @@ ls::keras::Model make_model() {
       {ls::layers::Input({6}), ls::layers::Dense(8, {.activation = "relu"}), ls::layers::Dense(1)});
   model.compile({.optimizer = ls::optimizers::Adam(0.01), .loss = "mse"});
   return model;
+}
+
+class Preempted : public std::exception {};
+
+void train_with_handler(const ls::data::Dataset& dataset, const std::string& checkpoint_dir,
+                        std::optional<int> preempt_at = {}) {
+  ls::random::set_random_seed(29);
+  auto& strategy = ls::distribute::get_strategy();
+  auto model = make_model();
+  const auto loss_fn = ls::losses::MeanSquaredError();
+
+  const auto train_step = [&](const ls::data::Element& batch) {
+    const auto& [x, y] = batch;
+    ls::GradientTape tape;
+    const auto loss = loss_fn(y, model(x, {.training = true}));
+    const auto grads = tape.gradient(loss, model.trainable_variables());
+    model.optimizer().apply_gradients(zip(grads, model.trainable_variables()));
+    return loss;
+  };
+
+  const ls::train::Checkpoint checkpoint({{"model", model}});
+  ls::distribute::experimental::PreemptionCheckpointHandler handler(strategy, checkpoint, checkpoint_dir,
+                                                                    {.exit_fn = [] { throw Preempted(); }});
+  const int steps_per_epoch = 4;
+  ls::Tensor loss;
+  for (auto epoch = handler.total_run_calls() / steps_per_epoch; epoch < 3; ++epoch) {
+    auto iterator = iter(dataset.skip(handler.total_run_calls() % steps_per_epoch));
+    for (auto step = handler.total_run_calls() % steps_per_epoch; step < steps_per_epoch; ++step) {
+      if (handler.total_run_calls() == preempt_at) std::raise(SIGTERM);
+      loss = handler.run(train_step, next(iterator));
+    }
+  }
+  report("loss_of_last_step", loss);
+  report("iterations_of_loop", model.optimizer().iterations());
 }
 
 }  // namespace
@@ -67,5 +103,13 @@ void fault_tolerance(const std::string& folder) {
              .callbacks = {ls::callbacks::BackupAndRestore(backup_dir, {.delete_checkpoint = false}), Recorder()}});
   report("iterations", model.optimizer().iterations());
   report("backup", std::filesystem::exists(backup_dir));
+
+  // A custom loop: SIGTERM ends it with a checkpoint, with which it continues.
+  try {
+    train_with_handler(dataset, folder + "/preempted", 5);
+  } catch (const Preempted&) {
+    report("preempted", 1);
+  }
+  train_with_handler(dataset, folder + "/preempted");
   model.save(folder + "/model.keras");
 }

@@ -6,5 +6,6 @@
 #include "lockstep/train/checkpoint_utils.h"
 #include "lockstep/train/module.h"
 #include "lockstep/train/moving_average.h"
+#include "lockstep/train/preemption_checkpoint_handler.h"
 #include "lockstep/train/saver.h"
 #include "lockstep/train/training_checkpoints.h"
