@@ -26,7 +26,8 @@ SEVERAL = {"array_split", "divmod", "frexp", "hsplit", "dsplit", "vsplit", "mesh
            "histogram", "nonzero", "unravel_index", "ctc_decode", "unique"}
 # Those whose arguments are functions or vary in number are written by hand in operations.h.
 BY_HAND = {"einsum", "meshgrid", "cond", "while_loop", "scan", "map", "fori_loop", "associative_scan", "switch", "jvp",
-           "vectorized_map", "arange", "array", "full", "size", "ndim", "custom_gradient", "broadcast_to", "reshape", "tile", "where"}
+           "vectorized_map", "arange", "array", "full", "size", "ndim", "custom_gradient", "broadcast_to", "reshape", "tile", "where",
+           "rearrange"}
 KEYWORDS = {"and", "or", "not", "xor", "bitand", "bitor", "compl", "default", "switch"}
 
 

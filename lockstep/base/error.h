@@ -56,6 +56,7 @@ class CodedError : public Error {
 // One class per code, named as in tf.errors. User code throws and catches them as lockstep does.
 namespace errors {
 
+using OpError = Error;
 using CancelledError = CodedError<Code::kCancelled>;
 using UnknownError = CodedError<Code::kUnknown>;
 using InvalidArgumentError = CodedError<Code::kInvalidArgument>;

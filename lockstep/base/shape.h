@@ -49,12 +49,15 @@ class Shape {
   bool fully_known() const;
   bool is_fully_defined() const { return fully_known(); }
   int rank() const { return static_cast<int>(dims_.size()); }  // 0 when the rank is unknown
+  // Empty when the rank is unknown.
+  std::optional<int> ndims() const { return known_rank_ ? std::optional(rank()) : std::nullopt; }
   const std::vector<std::int64_t>& dims() const& { return dims_; }
   std::vector<std::int64_t> dims() && { return std::move(dims_); }
   // The dimension of an axis; negative axes count from the end. Throws InvalidArgument when the shape has no such axis.
   std::int64_t operator[](int axis) const { return dims_[position(axis)]; }
   std::int64_t& operator[](int axis) { return dims_[position(axis)]; }
   // Axes begin, … before end, as Python's shape[1:]: shape[{1, {}}]. As there, indices beyond the axes mean the ends.
+  // Of unknown rank where this shape is.
   struct Axes {
     std::optional<int> begin, end;
   };
@@ -80,11 +83,26 @@ class Shape {
   bool compatible_with(const Shape& other) const;
   bool is_compatible_with(const Shape& other) const { return compatible_with(other); }
   Shape concatenate(const Shape& other) const { return followed_by(other); }
+  // Whether each tensor of this shape has the other shape, too: (2, None) is a subtype of (None, None).
+  bool is_subtype_of(const Shape& other) const;
+  // This shape with what the other one knows. Throws InvalidArgument for shapes that are not compatible.
+  Shape merge_with(const Shape& other) const;
+  // What both shapes have in common: None where their dimensions differ, of unknown rank where their ranks do.
+  Shape most_specific_compatible_shape(const Shape& other) const;
+  // This shape, or where its rank is unknown one of that rank (of unknown rank for the bounds). These, and those below,
+  // throw InvalidArgument for a shape that is not so.
+  Shape with_rank(int rank) const;
+  Shape with_rank_at_least(int rank) const;
+  Shape with_rank_at_most(int rank) const;
+  void assert_has_rank(int rank) const;
+  void assert_same_rank(const Shape& other) const;
+  void assert_is_compatible_with(const Shape& other) const;
+  void assert_is_fully_defined() const;
 
   // "(None, 28, 28, 1)", "(3,)", "()", "<unknown>": as Python prints it.
   std::string to_string() const;
-  const std::vector<std::int64_t>& as_list() const& { return dims_; }
-  std::vector<std::int64_t> as_list() && { return std::move(dims_); }
+  // The dimensions. Throws InvalidArgument for a shape of unknown rank.
+  std::vector<std::int64_t> as_list() const;
 
   friend bool operator==(const Shape& a, const Shape& b) = default;
   // The axes of a, then those of b; of unknown rank where one of them is.

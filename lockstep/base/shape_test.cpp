@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -43,6 +47,45 @@ TEST(Shape, AxesAreChecked) {
     }
   }
   EXPECT_THROW(Shape::unknown_rank()[0], errors::InvalidArgumentError);
+  EXPECT_EQ((Shape::unknown_rank()[Shape::Axes{1, {}}]), Shape::unknown_rank());
+}
+
+std::string message_of(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const errors::InvalidArgumentError& error) {
+    return error.message();
+  }
+  return "";
+}
+
+// The results of tf.TensorShape.
+TEST(Shape, MethodsOfTensorShape) {
+  const Shape some({kUnknownDim, 3});
+  const Shape none = Shape::unknown_rank();
+  EXPECT_EQ(some.ndims(), 2);
+  EXPECT_FALSE(none.ndims());
+  EXPECT_EQ(some.as_list(), (std::vector<std::int64_t>{-1, 3}));
+  EXPECT_EQ(some.with_rank(2), some);
+  EXPECT_EQ(none.with_rank(2), Shape({kUnknownDim, kUnknownDim}));
+  EXPECT_EQ(none.with_rank_at_least(3), none);
+  EXPECT_EQ(some.merge_with({2, kUnknownDim}), Shape({2, 3}));
+  EXPECT_EQ(none.merge_with({3}), Shape({3}));
+  EXPECT_EQ(Shape({2, kUnknownDim}).most_specific_compatible_shape({3, 1}), Shape({kUnknownDim, kUnknownDim}));
+  EXPECT_EQ(Shape({2, kUnknownDim}).most_specific_compatible_shape({2, kUnknownDim}), Shape({2, kUnknownDim}));
+  EXPECT_EQ(Shape({2, kUnknownDim}).most_specific_compatible_shape({2}), none);
+  EXPECT_TRUE(Shape({2, kUnknownDim}).is_subtype_of({kUnknownDim, kUnknownDim}));
+  EXPECT_FALSE(Shape({kUnknownDim, kUnknownDim}).is_subtype_of({2, kUnknownDim}));
+  EXPECT_TRUE(some.is_subtype_of(none));
+  EXPECT_FALSE(none.is_subtype_of(some));
+  EXPECT_NO_THROW(some.assert_is_compatible_with({2, 3}));
+  EXPECT_EQ(message_of([&] { Shape({2, 3}).with_rank(1); }), "shape (2, 3) must have rank 1");
+  EXPECT_EQ(message_of([&] { Shape({2, 3}).with_rank_at_least(3); }), "shape (2, 3) must have rank at least 3");
+  EXPECT_EQ(message_of([&] { Shape({2, 3}).with_rank_at_most(1); }), "shape (2, 3) must have rank at most 1");
+  EXPECT_EQ(message_of([&] { Shape({2}).merge_with({3}); }), "shapes (2,) and (3,) are not compatible");
+  EXPECT_EQ(message_of([&] { Shape({2}).assert_same_rank({2, 3}); }), "shapes (2,) and (2, 3) must have the same rank");
+  EXPECT_EQ(message_of([&] { some.assert_is_fully_defined(); }), "shape (None, 3) is not fully defined");
+  EXPECT_EQ(message_of([&] { none.as_list(); }), "as_list() requires a shape of known rank");
 }
 
 }  // namespace

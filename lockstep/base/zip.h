@@ -86,4 +86,12 @@ auto enumerate(const A& items, std::int64_t start = 0) {
   return pairs;
 }
 
+// ls::next(ls::iter(dataset)); without the namespace iter(dataset) is found, too. Throws OutOfRange at the end.
+template <typename D>
+requires requires(const D& dataset) { dataset.begin().get_next_as_optional(); }
+auto iter(const D& dataset) { return dataset.begin(); }
+template <typename I>
+requires requires(I& iterator) { iterator.get_next_as_optional(); }
+auto next(I&& iterator) { return *iterator++; }
+
 }  // namespace lockstep

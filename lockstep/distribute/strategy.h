@@ -382,6 +382,26 @@ class MirroredStrategy : public Strategy {
   std::string name() const override { return "MirroredStrategy"; }
 };
 
+// tf.distribute.experimental.CentralStorageStrategy: replicas of one process share memory here, so that it computes
+// what MirroredStrategy does.
+struct CentralStorageKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<std::vector<std::string>> compute_devices = std::nullopt;
+  std::string parameter_device = {};  // accepted
+};
+class CentralStorageStrategy : public MirroredStrategy {
+ public:
+  explicit CentralStorageStrategy(std::vector<std::string> compute_devices = logical_cpus())
+      : MirroredStrategy(std::move(compute_devices)) {}
+  template <std::same_as<CentralStorageKeywords> K = CentralStorageKeywords>
+  explicit CentralStorageStrategy(const K& o)
+      : MirroredStrategy(o.compute_devices ? *o.compute_devices : logical_cpus()) {}
+  std::string name() const override { return "CentralStorageStrategy"; }
+};
+namespace experimental {
+using distribute::CentralStorageStrategy;
+}
+
 // tf.distribute.get_strategy(): the strategy whose scope or run() this thread is in, else the default strategy.
 Strategy& get_strategy();
 bool has_strategy();

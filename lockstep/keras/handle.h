@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <typeindex>
 #include <utility>
@@ -20,6 +21,7 @@ class Handle : public std::shared_ptr<T> {
  public:
   Handle() = default;
   Handle(std::nullptr_t) {}
+  Handle(std::nullopt_t) {}  // None, as in: regularize ? regularizers::l2(0.1) : ls::None
   template <typename U, typename = std::enable_if_t<std::is_convertible_v<U*, T*>>>
   Handle(std::shared_ptr<U> object) : std::shared_ptr<T>(std::move(object)) {}
   // An object of a user-defined class, which is moved: MetricPtr metric = MyMetric().

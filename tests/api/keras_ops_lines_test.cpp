@@ -97,4 +97,27 @@ TEST(KerasOps, PlacesWhereAConditionIsTrue) {
   EXPECT_EQ(places[1].to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 1}));
 }
 
+TEST(KerasOps, RearrangesAxesByAPattern) {
+  const Tensor x = kops::reshape(kops::arange(0, 24, 1, "float32"), {2, 4, 3});
+  const Tensor y = kops::rearrange(x, "b (h g) c -> (b g) (h c)", {{"g", 2}});
+  EXPECT_EQ(y.shape(), (ls::Shape{4, 6}));
+  EXPECT_EQ(floats(y),
+            (std::vector<float>{0, 1, 2, 6, 7, 8, 3, 4, 5, 9, 10, 11, 12, 13, 14, 18, 19, 20, 15, 16, 17, 21, 22, 23}));
+  const auto inputs = keras::Input({4, 3});
+  const keras::Model model(inputs, kops::rearrange(inputs, "b (h g) c -> b g (h c)", {{"g", 2}}));
+  EXPECT_EQ(floats(kops::reshape(model(x), {4, 6})), floats(y));
+  const auto message = [&](const std::string& pattern) {
+    try {
+      kops::rearrange(x, pattern, {{"g", 3}});
+    } catch (const ls::errors::InvalidArgumentError& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message("b (h g) c -> b h g c"), "keras.ops: Rearrange: axis 1 of extent 4 cannot be divided into (h g)");
+  EXPECT_EQ(message("b h c -> b h"), "keras.ops: Rearrange: each axis must be on both sides of \"b h c -> b h\" once");
+  EXPECT_EQ(message("b h -> h b"), "keras.ops: Rearrange: pattern \"b h -> h b\" is of 2 axes, the tensor has 3");
+  EXPECT_EQ(message("b h c d"), "keras.ops: Rearrange: pattern \"b h c d\" has no ->");
+}
+
 }  // namespace

@@ -240,4 +240,26 @@ TEST(Names, ExportedLayersDrawNumbersOfKnownShapes) {
   std::filesystem::remove_all(path);
 }
 
+TEST(Names, NoneOrAnObject) {
+  for (const bool some : {true, false}) {
+    const auto dense = layers::Dense(2, {.kernel_regularizer = some ? keras::regularizers::l2(0.1) : ls::None,
+                                         .kernel_constraint = some ? keras::constraints::NonNeg() : ls::None});
+    EXPECT_EQ(dense.get_config()["kernel_regularizer"].is_null(), !some);
+    EXPECT_EQ(dense.get_config()["kernel_constraint"].is_null(), !some);
+  }
+}
+
+TEST(Names, IteratorsByTheirFullNames) {
+  const auto dataset = ls::data::Dataset::range(3);
+  auto iterator = ls::iter(dataset);
+  EXPECT_EQ(int(ls::next(iterator)), 0);
+  EXPECT_EQ(int(next(iterator)), 1);
+  EXPECT_EQ(int(ls::next(ls::iter(dataset))), 0);
+  try {
+    throw ls::errors::NotFoundError("x");
+  } catch (const ls::errors::OpError& error) {
+    EXPECT_EQ(error.message(), "x");
+  }
+}
+
 }  // namespace names_and_none

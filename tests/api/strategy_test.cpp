@@ -198,4 +198,11 @@ TEST(StrategyLoss, AveragesOverTheGlobalBatch) {
   EXPECT_THROW((void)ls::nn::compute_average_loss(losses), ls::errors::FailedPreconditionError);
 }
 
+TEST(CentralStorage, ComputesAsMirroredReplicas) {
+  ls::distribute::experimental::CentralStorageStrategy strategy(
+      {.compute_devices = {{"/cpu:0", "/cpu:1"}}, .parameter_device = "/cpu:0"});
+  EXPECT_EQ(strategy.num_replicas_in_sync(), 2);
+  EXPECT_EQ(number(strategy.reduce("SUM", strategy.run([] { return Tensor::scalar(1.0F + replica()); }))), 3);
+}
+
 }  // namespace

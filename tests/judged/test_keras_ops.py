@@ -54,6 +54,8 @@ ROWS = {
     "triu1": lambda a, b, i: O.triu(a, 1), "triu-1": lambda a, b, i: O.triu(a, -2),
     "take_along": lambda a, b, i: O.take_along_axis(a, O.argsort(b, axis=1), axis=1), "rot90": lambda a, b, i: O.rot90(a, axes=(1, 2)),
     "rot90_3": lambda a, b, i: O.rot90(a, 3, axes=(1, 2)), "trapezoid": lambda a, b, i: O.trapezoid(a, dx=0.5),
+    "rearrange": lambda a, b, i: O.rearrange(a[0], "(h g) w -> g (w h)", g=2),
+    "rearrange_patches": lambda a, b, i: O.rearrange(i[0], "(h p) (w q) c->(h w) (p q c)", p=2, q=4),
     "take_list": lambda a, b, i: O.take(a, [0, 2], axis=1),
     # nn
     "celu": lambda a, b, i: O.celu(a, 0.7), "glu": lambda a, b, i: O.glu(a), "hard_shrink": lambda a, b, i: O.hard_shrink(a),

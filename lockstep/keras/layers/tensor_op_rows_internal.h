@@ -102,5 +102,6 @@ void add_fourier(Rows& rows);
 void add_linalg(Rows& rows);
 void add_windows(Rows& rows);
 void add_images(Rows& rows);
+void add_einops(Rows& rows);
 
 }  // namespace lockstep::keras::tensor_ops

@@ -434,6 +434,7 @@ const tensor_ops::Rows& table() {
     tensor_ops::add_linalg(*made);
     tensor_ops::add_windows(*made);
     tensor_ops::add_images(*made);
+    tensor_ops::add_einops(*made);
     return made;
   }();
   return *rows;

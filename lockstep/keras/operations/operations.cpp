@@ -1,6 +1,7 @@
 #include "lockstep/keras/operations/operations.h"
 
 #include <functional>
+#include <map>
 #include <numbers>
 #include <utility>
 
@@ -43,15 +44,9 @@ OpArgument::OpArgument(std::initializer_list<ArgumentItem> items) : value_(Json:
 
 namespace internal {
 
-Structure run_several(std::string_view class_name, std::initializer_list<Operand> operands, Keywords config,
-                      std::initializer_list<std::pair<const char*, Operand>> named) {
+Structure run_call(std::string_view class_name, keras::CallArguments call, const Json& settings) {
   const keras::TensorOpClass* row = keras::find_tensor_op(class_name);
   if (!row) throw_unimplemented(fmt::format("keras.ops has no class {} here", class_name));
-  keras::CallArguments call;
-  for (const Operand& operand : operands) call.args.push_back(operand.value());
-  for (const auto& [name, operand] : named) call.set(name, operand.value());
-  Json settings = Json::object();
-  for (const auto& [name, value] : config) settings[name] = value.value();
   if (keras::any_keras_tensor(call)) return (*std::make_shared<keras::TensorOp>(*row, settings))(std::move(call));
   try {
     return row->run(call, settings);
@@ -59,6 +54,16 @@ Structure run_several(std::string_view class_name, std::initializer_list<Operand
     throw_invalid_argument(
         fmt::format("keras.ops.{}: invalid argument in {}: {}", class_name, dump_json(settings), error.what()));
   }
+}
+
+Structure run_several(std::string_view class_name, std::initializer_list<Operand> operands, Keywords config,
+                      std::initializer_list<std::pair<const char*, Operand>> named) {
+  keras::CallArguments call;
+  for (const Operand& operand : operands) call.args.push_back(operand.value());
+  for (const auto& [name, operand] : named) call.set(name, operand.value());
+  Json settings = Json::object();
+  for (const auto& [name, value] : config) settings[name] = value.value();
+  return run_call(class_name, std::move(call), settings);
 }
 
 Tensor run(std::string_view class_name, std::initializer_list<Operand> operands, Keywords config,
@@ -102,6 +107,13 @@ Tensor broadcast_to(const Operand& x, const ShapeArg& shape) {
   return shaped("BroadcastTo", "shape", x, shape, ops::broadcast_to);
 }
 Tensor tile(const Operand& x, const ShapeArg& repeats) { return shaped("Tile", "repeats", x, repeats, ops::tile); }
+Tensor rearrange(const Operand& tensor, const std::string& pattern,
+                 const std::map<std::string, std::int64_t>& axes_lengths) {
+  keras::CallArguments call;
+  call.args = {tensor.value(), keras::Argument(keras::ArgValue(Json(pattern)))};
+  for (const auto& [name, length] : axes_lengths) call.set(name, keras::Argument(keras::ArgValue(Json(length))));
+  return internal::run_call("Rearrange", std::move(call), Json::object()).leaf();
+}
 Tensor arange(Number stop) { return ops::range(0, stop); }
 Tensor arange(Number start, Number stop, Number step) { return ops::range(start, stop, step); }
 Tensor arange(Number start, Number stop, Number step, DTypeLike dtype) {

@@ -328,6 +328,10 @@ template <typename... Operands>
 Tensor einsum(const std::string& subscripts, const Operands&... operands) {
   return internal::run("Einsum", {Operand(operands)...}, {{"subscripts", subscripts}});
 }
+// Splits, moves and merges axes: rearrange(images, "b (h1 h) (w1 w) c -> (b h1 w1) h w c", {{"h1", 2}, {"w1", 2}}). Of
+// each group in parentheses one length may be left out; one extent of the tensor may be unknown.
+Tensor rearrange(const Operand& tensor, const std::string& pattern,
+                 const std::map<std::string, std::int64_t>& axes_lengths = {});
 inline bool is_tensor(const Tensor& x) { return x.defined(); }
 inline std::int64_t ndim(const Tensor& x) { return x.rank(); }
 inline Tensor convert_to_numpy(const Tensor& x) { return x; }
