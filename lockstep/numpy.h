@@ -226,7 +226,6 @@ using keras_ops::repeat;
 using keras_ops::reshape;
 using keras_ops::roll;
 using keras_ops::rot90;
-using keras_ops::sort;
 using keras_ops::split;
 using keras_ops::squeeze;
 using keras_ops::stack;
@@ -365,6 +364,14 @@ inline Tensor cumsum(const Array& x, int axis) { return x.cumsum(axis); }
 inline Tensor argsort(const Array& x, int axis = -1) {
   return internal::cast(ops::argsort(static_cast<const Tensor&>(x), axis), DType::kInt64);
 }
+inline Tensor sort(const Array& x, int axis = -1) { return keras_ops::sort(static_cast<const Tensor&>(x), axis); }
+struct SortKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = -1;
+  std::string kind = {};  // without effect: equal elements keep their order
+};
+inline Tensor argsort(const Array& x, const SortKeywords& o) { return argsort(x, o.axis); }
+inline Tensor sort(const Array& x, const SortKeywords& o) { return sort(x, o.axis); }
 inline Tensor median(const Array& x) { return keras_ops::median(internal::to_float(x)); }
 inline Tensor median(const Array& x, int axis) { return keras_ops::median(internal::to_float(x), axis); }
 inline Tensor percentile(const Array& x, const Array& q) {

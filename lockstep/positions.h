@@ -144,6 +144,22 @@ LOCKSTEP_LAYER(RandomCrop, RandomCropOptions, 3, &RandomCropOptions::height, &Ra
                &RandomCropOptions::seed)
 LOCKSTEP_LAYER(RandomShear, RandomShearOptions, 1, &RandomShearOptions::x_factor, &RandomShearOptions::y_factor,
                &RandomShearOptions::interpolation, &RandomShearOptions::fill_mode)
+LOCKSTEP_LAYER(RandomGrayscale, RandomGrayscaleOptions, 1, &RandomGrayscaleOptions::factor,
+               &RandomGrayscaleOptions::data_format, &RandomGrayscaleOptions::seed)
+LOCKSTEP_LAYER(RandomInvert, RandomInvertOptions, 1, &RandomInvertOptions::factor, &RandomInvertOptions::value_range,
+               &RandomInvertOptions::seed)
+LOCKSTEP_LAYER(RandomErasing, RandomErasingOptions, 1, &RandomErasingOptions::factor, &RandomErasingOptions::scale,
+               &RandomErasingOptions::fill_value)
+LOCKSTEP_LAYER(RandomGaussianBlur, RandomGaussianBlurOptions, 1, &RandomGaussianBlurOptions::factor,
+               &RandomGaussianBlurOptions::kernel_size, &RandomGaussianBlurOptions::sigma)
+LOCKSTEP_LAYER(RandomPerspective, RandomPerspectiveOptions, 1, &RandomPerspectiveOptions::factor,
+               &RandomPerspectiveOptions::scale)
+LOCKSTEP_LAYER(RandomElasticTransform, RandomElasticTransformOptions, 1, &RandomElasticTransformOptions::factor,
+               &RandomElasticTransformOptions::scale)
+LOCKSTEP_LAYER(MixUp, MixUpOptions, 1, &MixUpOptions::alpha, &MixUpOptions::data_format, &MixUpOptions::seed)
+LOCKSTEP_LAYER(CutMix, CutMixOptions, 1, &CutMixOptions::factor, &CutMixOptions::seed)
+LOCKSTEP_LAYER(Solarization, SolarizationOptions, 1, &SolarizationOptions::addition_factor,
+               &SolarizationOptions::threshold_factor)
 LOCKSTEP_LAYER(Normalization, NormalizationOptions, 1, &NormalizationOptions::axis, &NormalizationOptions::mean,
                &NormalizationOptions::variance)
 LOCKSTEP_LAYER(CategoryEncoding, CategoryEncodingOptions, 2, &CategoryEncodingOptions::num_tokens,

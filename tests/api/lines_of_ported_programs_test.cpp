@@ -1,0 +1,75 @@
+// Lines of guides on ragged and sparse tensors, and of programs with time series and NumPy's functions. Numbers are
+// those of TensorFlow 2.21, Keras 3.15 and NumPy.
+#include <gtest/gtest.h>
+
+#include "lockstep/lockstep.h"
+#include "tests/api/results.h"
+
+namespace ls = lockstep;
+namespace keras = lockstep::keras;
+namespace layers = lockstep::keras::layers;
+namespace np = lockstep::np;
+namespace tf = lockstep::tf;
+using ls::Tensor;
+
+namespace lines_of_ported_programs {
+
+TEST(PortedProgramLines, RaggedTensorsAreStacked) {
+  const auto x = tf::ragged::constant({{1, 2}, {3}});
+  const auto y = tf::ragged::constant({{4}, {5, 6}});
+  EXPECT_EQ(tf::stack({x, y}).to_string(), "[[[1, 2], [3]], [[4], [5, 6]]]");
+  EXPECT_EQ(tf::stack({x, y}, {.axis = 0}).to_string(), "[[[1, 2], [3]], [[4], [5, 6]]]");
+  EXPECT_EQ(tf::stack({x, y}, {.axis = 1}).to_string(), "[[[1, 2], [4]], [[3], [5, 6]]]");
+  EXPECT_EQ(tf::stack({x, y}, 1).to_string(), "[[[1, 2], [4]], [[3], [5, 6]]]");
+  EXPECT_EQ(tf::ragged::stack({x, y}, {.axis = 1}).to_string(), "[[[1, 2], [4]], [[3], [5, 6]]]");
+}
+
+TEST(PortedProgramLines, FunctionsOfSparseTensors) {
+  const auto st = tf::sparse::from_dense({{1, 0, 0, 8}, {0, 0, 0, 0}, {0, 0, 3, 0}});
+  EXPECT_EQ(numbers(tf::sparse::to_dense(tf::sparse::map_values(tf::add, st, 5))),
+            (Numbers{6, 0, 0, 13, 0, 0, 0, 0, 0, 0, 8, 0}));
+  EXPECT_EQ(numbers(tf::sparse::to_dense(tf::sparse::map_values(tf::square, st))),
+            (Numbers{1, 0, 0, 64, 0, 0, 0, 0, 0, 0, 9, 0}));
+  const auto halves = tf::sparse::map_values([](const Tensor& x) { return x / 2; }, st);
+  EXPECT_EQ(numbers(halves.values()), (Numbers{0.5, 4, 1.5}));
+  EXPECT_EQ(tf::cast(st, tf::float32).dtype(), tf::float32);
+  EXPECT_EQ(numbers(tf::cast(st, "float32").values()), (Numbers{1, 8, 3}));
+  EXPECT_EQ(numbers(tf::sparse::to_dense(tf::sparse::eye(2))), (Numbers{1, 0, 0, 1}));
+}
+
+TEST(PortedProgramLines, NumPySortsByKeyword) {
+  const auto x = np::array({{3, 1, 2}, {1, 1, 0}});
+  EXPECT_EQ(numbers(np::argsort(x, {.kind = "stable"})), (Numbers{1, 2, 0, 2, 0, 1}));
+  EXPECT_EQ(numbers(np::argsort(x, {.axis = 0, .kind = "stable"})), (Numbers{1, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(numbers(np::sort(x, {.axis = 0})), (Numbers{1, 1, 0, 3, 1, 2}));
+  EXPECT_EQ(numbers(np::sort(x)), (Numbers{1, 2, 3, 0, 1, 1}));
+  EXPECT_EQ(np::sort(x, 0).dtype(), ls::int64);
+}
+
+TEST(PortedProgramLines, TargetsOfTimeSeriesByKeyword) {
+  const auto series = np::arange(6.0);
+  std::vector<Numbers> rows;
+  for (const auto& batch : keras::utils::timeseries_dataset_from_array(
+           series, {.targets = ls::None, .sequence_length = 3, .batch_size = 2}))
+    rows.push_back(numbers(batch));
+  EXPECT_EQ(rows, (std::vector<Numbers>{{0, 1, 2, 1, 2, 3}, {2, 3, 4, 3, 4, 5}}));
+  rows.clear();
+  for (const auto& [batch, targets] : keras::utils::timeseries_dataset_from_array(
+           series, {.targets = series * 10, .sequence_length = 3, .batch_size = 2}))
+    rows.push_back(numbers(targets));
+  EXPECT_EQ(rows, (std::vector<Numbers>{{0, 10}, {20, 30}}));
+}
+
+TEST(PortedProgramLines, FactorsOfAugmentationByPosition) {
+  const auto x = np::arange(24).reshape(1, 2, 4, 3).astype("float32");
+  const auto gray = layers::RandomGrayscale(1.0)(x, {.training = true});
+  expect_near(tf::reduce_mean(gray), {11.31395}, 1e-6);
+  const auto inverted = layers::RandomInvert(0.5, {.value_range = {0, 23}, .seed = 3})(x, {.training = true});
+  const auto other = layers::RandomInvert({.factor = 0.5, .value_range = {0, 23}, .seed = 3})(x, {.training = true});
+  EXPECT_EQ(numbers(inverted), numbers(other));
+  EXPECT_EQ(layers::MixUp(0.4).get_config()["alpha"].get<double>(), 0.4);
+  const auto kept = layers::RandomErasing(0.0)(x, {.training = true});
+  EXPECT_EQ(numbers(kept), numbers(x));
+}
+
+}  // namespace lines_of_ported_programs
