@@ -235,6 +235,43 @@ std::vector<Case> cases() {
                    g.reduce("n", "Sum", "t", {-1}, true);
                    g.binary("y", "Mul", "c", "n");
                  }});
+  // Lengths with factors 4, 2 and odd ones, with lines that are not a multiple of eight, and (74) with a large factor.
+  for (const Shape& row : {Shape{40, 24}, Shape{7, 15}, Shape{3, 16, 18}, Shape{1, 31}, Shape{9, 74}}) {
+    for (const std::string transform : {"FFT2D", "FFT"}) {
+      all.push_back({transform + " of " + row.to_string(), row, [=](Network& g) {
+                       const ops::Attrs types{{"T", DType::kFloat32}, {"Tout", DType::kComplex64}},
+                           parts{{"T", DType::kComplex64}, {"Tout", DType::kFloat32}},
+                           complex{{"Tcomplex", DType::kComplex64}};
+                       g.unary("zeros", "ZerosLike", "x");
+                       g("c", "Complex", {"x", "zeros"}, types);
+                       g("f", transform, {"c"}, complex);
+                       g("re", "Real", {"f"}, parts);
+                       g("im", "Imag", {"f"}, parts);
+                       g.unary("t", "Tanh", "im");
+                       g("d", "Complex", {"re", "t"}, types);
+                       g("i", "I" + transform, {"d"}, complex);
+                       g("j", "Imag", {"i"}, parts);
+                       g.binary("y", "AddV2", "j", "re");
+                     }});
+    }
+  }
+  for (const std::string padding : {"SAME", "VALID"}) {
+    all.push_back({"patches " + padding, {9, 11, 3}, [=](Network& g) {
+                     g("p", "ExtractImagePatches", {"x"},
+                       {{"T", DType::kFloat32},
+                        {"ksizes", Ints{1, 3, 2, 1}},
+                        {"strides", Ints{1, 2, 3, 1}},
+                        {"rates", Ints{1, 2, 1, 1}},
+                        {"padding", padding}});
+                     g.unary("y", "Tanh", "p");
+                   }});
+  }
+  for (const bool turned : {false, true}) {
+    all.push_back({"long products", {150, 260}, [=](Network& g) {
+                     g("p", "BatchMatMulV2", {"x", "x"}, {{"T", DType::kFloat32}, {turned ? "adj_x" : "adj_y", true}});
+                     g.unary("y", "Tanh", "p");
+                   }});
+  }
   // One dilated convolution, or where more is cut off than was added, a convolution between copies.
   for (const bool wide : {false, true}) {
     all.push_back({"dilated",

@@ -204,5 +204,39 @@ TEST(CompiledPlan, KeepsNotANumber) {
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_EQ(std::isnan(ours[i]), std::isnan(plain[i])) << i;
 }
 
+// The numbers in the table are those of the run, not of the time when the program is made.
+TEST(CompiledPlan, SearchesTables) {
+  const ops::Attrs types{{"Tin", DType::kInt64}, {"Tout", DType::kFloat32}};
+  Prepared prepared(
+      {"table", {3}, [&](Network& g) {
+         g("table", "MutableHashTableV2", {},
+           {{"key_dtype", DType::kInt64}, {"value_dtype", DType::kFloat32}, {"shared_name", std::string("t")}});
+         g.constant("keys", Tensor::from_vector<std::int64_t>({3, 5}));
+         g.constant("values", Tensor::from_vector<float>({0.5f, 2}));
+         g("import", "LookupTableImportV2", {"table", "keys", "values"}, types);
+         g.constant("one", Tensor::from_vector<std::int64_t>({5}));
+         g.constant("ten", Tensor::from_vector<float>({10}));
+         g("insert", "LookupTableInsertV2", {"table", "one", "ten"}, types);
+         g.constant("default", Tensor::scalar(-1.0f));
+         g("i", "Cast", {"x"}, {{"SrcT", DType::kFloat32}, {"DstT", DType::kInt64}});
+         g("found", "LookupTableFindV2", {"table", "i", "default"}, types);
+         g.binary("y", "Mul", "found", "x");
+       }});
+  const Tensor x = Tensor::from_vector<float>({3, 4, 5, 5, 3, 6, 1, 2, 3, 3, 5, 3}, {4, 3});
+  const auto run = [&](const std::string& target) {
+    Plan(prepared.g.graph, *prepared.g.library, {}, {}, {prepared.g.graph.parse_output(target).node}, "test")
+        .run({}, prepared.context);
+  };
+  for (const std::string change : {"import", "insert"}) {
+    run(change);
+    const auto results = prepared.as_program(x);
+    ASSERT_TRUE(results);
+    const float five = change == "import" ? 2 : 10;
+    EXPECT_EQ((*results)[0].to_vector<float>(),
+              (std::vector<float>{1.5f, -4, 5 * five, 5 * five, 1.5f, -6, -1, -2, 1.5f, 1.5f, 5 * five, 1.5f}));
+    expect_close((*results)[0], prepared.plainly(x));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::graph::compiled_test

@@ -31,17 +31,11 @@ class Extent : public Symbol {
   ops::Recorder& recorder() const override { throw_internal("a shape rule calls an operation"); }
 };
 
-// The tensor of `dtype` and `dims` at an address, which it does not own.
-Tensor view_of(const float* address, DType dtype, const Dims& dims) {
-  formats::TensorData data;
-  data.dtype = dtype, data.shape = Shape(dims);
-  data.bytes = {reinterpret_cast<const std::byte*>(address),
-                static_cast<std::size_t>(inference::product_of(dims)) * dtype_size(dtype)};
-  return Tensor::from_data(data);
-}
-
 bool does_nothing(std::string_view op) { return op == "NoOp" || op == "ControlTrigger" || op == "DisableCopyOnRead"; }
-bool names_variable(std::string_view op) { return op == "VarHandleOp" || op == "VariableV2" || op == "Variable"; }
+bool names_resource(std::string_view op) {
+  return op == "VarHandleOp" || op == "VariableV2" || op == "Variable" || op == "HashTableV2" ||
+         op == "MutableHashTableV2";
+}
 
 // Those that know rows of a batch along another axis than the first.
 bool takes_any_row_axis(std::string_view op) {
@@ -149,7 +143,7 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
     return call(step.attr<ops::FunctionName>(taken ? "then_branch" : "else_branch").name, std::move(inputs));
   }
   if (does_nothing(op)) return {};
-  if (names_variable(op)) return {known_constant(step.executor_op(step, {}, context_)[0])};
+  if (names_resource(op)) return {known_constant(step.executor_op(step, {}, context_)[0])};
   if (op == "ReadVariableOp") return {read(inputs[0])};
   if (passes_on(op)) {
     if (op != "Identity" || inputs[0].dtype != DType::kResource) return inputs;
@@ -158,6 +152,7 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
   }
   if (op == "While" || op == "StatelessWhile") return lower_loop(step, std::move(inputs));
   if (auto outputs = lower_list(step, inputs)) return *outputs;
+  if (auto outputs = lower_lookup(*this, step, inputs)) return *outputs;
   require(step.op && step.op->kernel && !step.executor_op);
   const std::vector<Lowered> given = inputs;  // shape rules read the shape of a variable
   if (op == "ResourceGather") inputs[0] = read(inputs[0]);
@@ -203,6 +198,14 @@ Lowered Lowering::read(const Lowered& resource) {
   require(value.is_value());
   variables_.push_back({variable, value});
   return known_constant(value);
+}
+
+Tensor Lowering::view_of(const float* address, DType dtype, const Dims& dims) {
+  formats::TensorData data;
+  data.dtype = dtype, data.shape = Shape(dims);
+  data.bytes = {reinterpret_cast<const std::byte*>(address),
+                static_cast<std::size_t>(inference::product_of(dims)) * dtype_size(dtype)};
+  return Tensor::from_data(data);
 }
 
 // ---- constants -----------------------------------------------------------------------------------------
@@ -493,7 +496,7 @@ std::vector<Lowered> Lowering::customs(const Step& step, std::span<const Lowered
     Tensors arguments = constants;
     std::size_t next = 0;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (!arguments[i].defined()) arguments[i] = view_of(memory[next++], types[i].first, types[i].second);
+      if (!arguments[i].defined()) arguments[i] = Lowering::view_of(memory[next++], types[i].first, types[i].second);
     }
     Tensors results;
     try {

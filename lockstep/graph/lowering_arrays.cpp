@@ -576,7 +576,7 @@ LoweringRule find_array_rule(std::string_view op) {
           "MulNoNan",    "Xlogy",      "Xlog1py",    "Xdivy",        "Rint",  "Tan",         "Asin",
           "Acos",        "Atan",       "Atan2",      "Sinh",         "Cosh",  "Asinh",       "Acosh",
           "Atanh",       "Lgamma",     "Digamma",    "Erfinv",       "Ndtri", "Bucketize",   "Select",
-          "Real",        "Imag",       "Conj",       "ComplexAbs",   "Angle", "Complex"})
+          "Conj",        "ComplexAbs", "Angle"})
       rules.emplace(name, elementwise);
     for (const char* name : {"Conv2DBackpropInput", "ResizeNearestNeighbor", "ResizeBilinear", "MirrorPad", "LRN",
                              "MaxPool3D", "AvgPool3D", "LogSoftmax"})

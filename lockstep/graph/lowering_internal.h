@@ -156,6 +156,8 @@ class Lowering {
     repeated_[repeated.value] = {from, repeated.dims};
   }
   const Lowered& before_repeating(const Lowered& known) const;
+  // The tensor of `dtype` and `dims` at an address, which it does not own.
+  static Tensor view_of(const float* address, DType dtype, const inference::Dims& dims);
 
  private:
   // lowering_loops.cpp
@@ -225,6 +227,10 @@ Lowered reduce_hot(Lowering& lowering, const Lowering::Hot& hot, const inference
 // A call that computes a recurrent layer, as one step. Nothing for other calls.
 std::optional<std::vector<Lowered>> lower_recurrence(Lowering& lowering, const Step& step,
                                                      std::span<const Lowered> inputs);
+
+// A search of the keys of a program in a table with numbers alone, which is read when the program runs. Nothing for
+// other operations.
+std::optional<std::vector<Lowered>> lower_lookup(Lowering& lowering, const Step& step, std::span<const Lowered> inputs);
 
 // Operations whose result is their first input.
 bool passes_on(std::string_view op);

@@ -149,12 +149,86 @@ LoweredTensors repeat(Lowering& lowering, const Step& step, Inputs inputs, Input
   return out;
 }
 
+// Real, Imag, and Complex of numbers whose imaginary parts are zero.
+LoweredTensors part(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  const bool joins = step.node->op == "Complex";
+  const auto is_zero = [](const Lowered& known) {
+    const auto bytes_are_zero = [](const Tensor& tensor) {
+      const formats::TensorData data = tensor.to_data();
+      return std::ranges::all_of(data.bytes, [](std::byte b) { return b == std::byte{0}; });
+    };
+    return known.is_constant() && bytes_are_zero(known.constant) &&
+           (!known.other.defined() || bytes_are_zero(known.other));
+  };
+  const bool fits =
+      !x.is_constant() && (joins ? like[0].dtype == DType::kComplex64 && is_zero(inputs[1]) && x.dims == like[0].dims
+                                 : x.dtype == DType::kComplex64 && like[0].dtype == DType::kFloat32);
+  if (!fits) {
+    const auto keeps = [&](const Lowered& input) { return lowering.keeps_rows(input, like[0]); };
+    return {lowering.custom(step, inputs, like[0], std::ranges::all_of(inputs, keeps))};
+  }
+  const Dims count = {inference::product_of(x.dims)};
+  Lowered out = lowering.result(like[0]);
+  const Move move = joins ? Move{x.value, count, {1}, {2}} : Move{x.value, count, {2}, {1}, step.node->op == "Imag"};
+  const Dims floats = {inference::product_of(out.dims) * (joins ? 2 : 1)};
+  lowering.program().add(inference::copies(out.value, joins ? floats : out.dims, {move}, !joins));
+  return {out};
+}
+
+// The windows of an image, one after the other as channels: one copy for each of their cells.
+LoweredTensors patches(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  if (x.is_constant() || !is_word(x.dtype)) return {lowering.custom(step, inputs, like[0], !x.is_constant())};
+  const auto& sizes = step.attr<Dims>("ksizes");
+  const auto& strides = step.attr<Dims>("strides");
+  const auto& rates = step.attr<Dims>("rates");
+  lowering.require(sizes.size() == 4 && strides.size() == 4 && rates.size() == 4 && x.dims.size() == 4);
+  struct Axis {
+    std::int64_t before, extent, out;
+  } axes[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    axes[i] = {0, x.dims[i + 1], like[0].dims.at(i + 1)};
+    const std::int64_t reach = (axes[i].out - 1) * strides[i + 1] + (sizes[i + 1] - 1) * rates[i + 1] + 1;
+    if (step.attr<std::string>("padding") == "SAME")
+      axes[i].before = std::max<std::int64_t>(0, reach - axes[i].extent) / 2;
+  }
+  const Dims from = strides_of(x.dims), to = strides_of(like[0].dims);
+  std::vector<Move> moves;
+  for (std::int64_t cell = 0; cell < sizes[1] * sizes[2]; ++cell) {
+    const std::int64_t places[] = {cell / sizes[2], cell % sizes[2]};
+    Move move{x.value, x.dims, from, to, 0, cell * x.dims[3]};
+    for (std::size_t i = 0; i < 2; ++i) {
+      // Window `at` has pixel at · stride + shift in this cell.
+      const std::int64_t stride = strides[i + 1], shift = places[i] * rates[i + 1] - axes[i].before;
+      const std::int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
+      const std::int64_t end = std::min(axes[i].out, (axes[i].extent - shift + stride - 1) / stride);
+      move.extents[i + 1] = std::max<std::int64_t>(0, end - first);
+      move.from[i + 1] *= stride;
+      move.from_offset += (first * stride + shift) * from[i + 1], move.to_offset += first * to[i + 1];
+    }
+    if (inference::product_of(move.extents) > 0) moves.push_back(std::move(move));
+  }
+  lowering.require(!moves.empty());
+  Lowered out = lowering.result(like[0]);
+  lowering.program().add(inference::copies(out.value, out.dims, moves, step.attr<std::string>("padding") == "VALID"));
+  return {out};
+}
+
 }  // namespace
 
 LoweringRule find_move_rule(std::string_view op) {
-  static const std::unordered_map<std::string_view, LoweringRule> table = {
-      {"SpaceToBatchND", spaced}, {"BatchToSpaceND", spaced}, {"Roll", roll},         {"SpaceToDepth", blocks},
-      {"DepthToSpace", blocks},   {"Tile", repeat},           {"BroadcastTo", repeat}};
+  static const std::unordered_map<std::string_view, LoweringRule> table = {{"SpaceToBatchND", spaced},
+                                                                           {"BatchToSpaceND", spaced},
+                                                                           {"Roll", roll},
+                                                                           {"SpaceToDepth", blocks},
+                                                                           {"DepthToSpace", blocks},
+                                                                           {"Tile", repeat},
+                                                                           {"BroadcastTo", repeat},
+                                                                           {"Real", part},
+                                                                           {"Imag", part},
+                                                                           {"Complex", part},
+                                                                           {"ExtractImagePatches", patches}};
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;
 }

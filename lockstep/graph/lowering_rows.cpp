@@ -1,9 +1,12 @@
 // Operations along axes, of segments and of matrices, by the kernels of the table: which of them take each row of a
 // batch to separate results.
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
+#include "lockstep/base/error.h"
 #include "lockstep/graph/lowering_internal.h"
+#include "lockstep/ops/table_resource_internal.h"
 
 namespace lockstep::graph {
 namespace {
@@ -84,6 +87,19 @@ LoweredTensors segments(Lowering& lowering, const Step& step, Inputs inputs, Inp
   return {out};
 }
 
+template <int kAxes, bool kInverse>
+LoweredTensors fourier(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  const auto fits = [&] {
+    if (x.is_constant() || x.dtype != DType::kComplex64 || x.dims.size() <= kAxes) return false;
+    return std::all_of(x.dims.end() - kAxes, x.dims.end(), inference::has_fourier);
+  };
+  if (!fits()) return within_rows<kAxes + 1>(lowering, step, inputs, like);
+  Lowered out = lowering.result(like[0]);
+  lowering.program().add(inference::fourier(x.value, out.value, out.dims, kAxes, kInverse));
+  return {out};
+}
+
 }  // namespace
 
 Lowered reduce_hot(Lowering& lowering, const Lowering::Hot& hot, const Dims& axes, bool sums, const Lowered& like) {
@@ -109,16 +125,48 @@ Lowered reduce_hot(Lowering& lowering, const Lowering::Hot& hot, const Dims& axe
   return out;
 }
 
+std::optional<LoweredTensors> lower_lookup(Lowering& lowering, const Step& step, Inputs inputs) {
+  if (step.node->op != "LookupTableFindV2") return std::nullopt;
+  const Lowered &handle = inputs[0], &keys = inputs[1], &missing = inputs[2];
+  lowering.require(handle.is_constant() && handle.dtype == DType::kResource && !keys.is_constant() && keys.value >= 0 &&
+                   missing.is_constant() && missing.dims.empty() && has_bytes(missing.dtype) &&
+                   keys.dtype == step.attr<DType>("Tin") && missing.dtype == step.attr<DType>("Tout"));
+  const auto table = std::dynamic_pointer_cast<ops::TableResource>(handle.constant.resource_value());
+  lowering.require(table != nullptr);
+  lowering.require_by_rows(keys.row_axis == 0);
+  Lowered like = keys;
+  like.dtype = missing.dtype;
+  Lowered out = lowering.result(like);
+  const auto work = [=, dtype = keys.dtype, dims = keys.dims, other = missing.constant,
+                     count = inference::product_of(keys.dims)](const std::vector<const float*>& memory, float* to) {
+    const Tensor found = [&] {
+      try {
+        return table->find(Lowering::view_of(memory[0], dtype, dims), other);
+      } catch (const Error&) {
+        throw inference::InvalidInput{};  // the plain operation reports it, with the node
+      }
+    }();
+    if (found.dtype() != other.dtype() || found.num_elements() != count) throw inference::InvalidInput{};
+    const formats::TensorData data = found.to_data();
+    std::memcpy(to, data.bytes.data(), data.bytes.size());
+  };
+  lowering.program().add(inference::custom({keys.value}, out.value, out.dims, work));
+  return LoweredTensors{out};
+}
+
 LoweringRule find_row_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = [] {
-    std::unordered_map<std::string_view, LoweringRule> rules = {{"OneHot", one_hot}};
-    for (const char* name :
-         {"TopK", "TopKV2", "FFT", "IFFT", "RFFT", "IRFFT", "MatrixDiagV2", "MatrixDiagV3", "InTopKV2"})
+    std::unordered_map<std::string_view, LoweringRule> rules = {{"OneHot", one_hot},
+                                                                {"FFT", fourier<1, false>},
+                                                                {"IFFT", fourier<1, true>},
+                                                                {"FFT2D", fourier<2, false>},
+                                                                {"IFFT2D", fourier<2, true>}};
+    for (const char* name : {"TopK", "TopKV2", "RFFT", "IRFFT", "MatrixDiagV2", "MatrixDiagV3", "InTopKV2"})
       rules.emplace(name, within_rows<2>);
     for (const char* name :
-         {"FFT2D", "IFFT2D", "RFFT2D", "IRFFT2D", "Cholesky", "MatrixInverse", "MatrixDeterminant",
-          "LogMatrixDeterminant", "MatrixSolve", "MatrixTriangularSolve", "MatrixExponential", "MatrixBandPart",
-          "MatrixDiagPartV2", "MatrixDiagPartV3", "MatrixSetDiagV3", "Svd", "Qr", "SelfAdjointEigV2"})
+         {"RFFT2D", "IRFFT2D", "Cholesky", "MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant", "MatrixSolve",
+          "MatrixTriangularSolve", "MatrixExponential", "MatrixBandPart", "MatrixDiagPartV2", "MatrixDiagPartV3",
+          "MatrixSetDiagV3", "Svd", "Qr", "SelfAdjointEigV2"})
       rules.emplace(name, within_rows<3>);
     for (const char* name : {"ArgMax", "ArgMin", "Cumsum", "Cumprod", "CumulativeLogsumexp"})
       rules.emplace(name, along_axis);

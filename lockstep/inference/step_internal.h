@@ -164,6 +164,11 @@ struct Move {
 // `background` is written before, unless the moves fill the result.
 StepPtr copies(int result, Dims dims, const std::vector<Move>& moves, bool fills, float background = 0);
 
+// The Fourier transform along each of the last axes, whose lengths has_fourier(), of complex numbers as pairs of
+// floats; `dims` count them.
+bool has_fourier(std::int64_t length);
+StepPtr fourier(int x, int result, Dims dims, int axes, bool inverse);
+
 // Rows of a table [rows, columns] by integers of 4 or 8 bytes.
 StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table);
 
