@@ -129,8 +129,8 @@ struct AssignKeywords {
   bool read_value = true;
 };
 
-// A number for all elements, and numbers in braces, as arguments of Target's assign, assign_add and assign_sub, which
-// take tensors and return a Result. They are converted to the dtype of Target.
+// A number for all elements, and numbers or tensors in braces, as arguments of Target's assign, assign_add and
+// assign_sub, which take tensors and return a Result. Numbers are converted to the dtype of Target.
 template <typename Target, typename Result>
 class AssignmentForms {
  public:
@@ -150,12 +150,30 @@ class AssignmentForms {
   Result assign_sub(std::initializer_list<Values> delta) const {
     return self().assign_sub(Tensor(delta, self().dtype()));
   }
+  // Templates, so that numbers alone are Values.
+  template <int = 0>
+  Result assign(std::initializer_list<Tensor> parts) const {
+    return self().assign(stacked(parts));
+  }
+  template <int = 0>
+  Result assign_add(std::initializer_list<Tensor> parts) const {
+    return self().assign_add(stacked(parts));
+  }
+  template <int = 0>
+  Result assign_sub(std::initializer_list<Tensor> parts) const {
+    return self().assign_sub(stacked(parts));
+  }
   Result assign(const Tensor& value, const AssignKeywords&) const { return self().assign(value); }
   Result assign_add(const Tensor& delta, const AssignKeywords&) const { return self().assign_add(delta); }
   Result assign_sub(const Tensor& delta, const AssignKeywords&) const { return self().assign_sub(delta); }
 
  private:
   const Target& self() const { return static_cast<const Target&>(*this); }
+  Tensor stacked(std::initializer_list<Tensor> parts) const {
+    Tensors cast;
+    for (const Tensor& part : parts) cast.push_back(part.is_number() ? ops::cast(part, self().dtype()) : part);
+    return ops::stack(cast);
+  }
 };
 
 // tf.Variable under a strategy. Created inside strategy.scope() it has num_replicas copies,

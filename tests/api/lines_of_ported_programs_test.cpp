@@ -1,5 +1,5 @@
-// Lines of guides on ragged and sparse tensors, and of programs with time series and NumPy's functions. Numbers are
-// those of TensorFlow 2.21, Keras 3.15 and NumPy.
+// Lines of guides on variables, ragged and sparse tensors, and of programs with time series and NumPy's functions.
+// Numbers are those of TensorFlow 2.21, Keras 3.15 and NumPy.
 #include <gtest/gtest.h>
 
 #include "lockstep/lockstep.h"
@@ -13,6 +13,27 @@ namespace tf = lockstep::tf;
 using ls::Tensor;
 
 namespace lines_of_ported_programs {
+
+TEST(PortedProgramLines, TensorsInBracesAreAssigned) {
+  const auto v = tf::Variable({0.0, 0.0});
+  const auto s = tf::constant(3.0);
+  v.assign({s, 2 * s});
+  EXPECT_EQ(numbers(v), (Numbers{3, 6}));
+  v.assign_add({1.0, s});
+  EXPECT_EQ(numbers(v), (Numbers{4, 9}));
+  v.assign_sub({s, s});
+  EXPECT_EQ(numbers(v), (Numbers{1, 6}));
+  v.assign({7, 8});
+  EXPECT_EQ(numbers(v), (Numbers{7, 8}));
+  v.assign({v[1], v[0]});
+  EXPECT_EQ(numbers(v), (Numbers{8, 7}));
+  const auto w = tf::Variable(Tensor{{1, 2}, {3, 4}});
+  w[0].assign({tf::constant(7), 8});
+  EXPECT_EQ(numbers(w), (Numbers{7, 8, 3, 4}));
+  w.assign({tf::constant({5, 6}), tf::constant({7, 8})});
+  EXPECT_EQ(numbers(w), (Numbers{5, 6, 7, 8}));
+  EXPECT_THROW(v.assign({s, s, s}), ls::Error);
+}
 
 TEST(PortedProgramLines, RaggedTensorsAreStacked) {
   const auto x = tf::ragged::constant({{1, 2}, {3}});
