@@ -66,6 +66,7 @@ class BundleReader final : public TensorReader {
     std::vector<std::vector<Extent>> slices;
   };
   struct Shards;
+  struct Box;
 
   void read_header(const std::string& value);
   void read_entry(const std::string& key, const std::string& value);
@@ -75,6 +76,8 @@ class BundleReader final : public TensorReader {
   TensorData read_entry_data(const Entry& entry, bool check = true) const;
   TensorData read_strings(const Entry& entry) const;
   TensorData assemble(const Entry& entry) const;
+  TensorData assemble_strings(const Entry& entry) const;
+  TensorData read_slice(const Entry& whole, const Box& box) const;
   void check_slices(const Entry& entry) const;
   // `target` is the bytes of the whole tensor from `begin` on.
   void copy_slice(const Entry& whole, const std::vector<Extent>& slice, std::span<std::byte> target,

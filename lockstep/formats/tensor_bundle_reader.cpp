@@ -408,7 +408,8 @@ TensorData BundleReader::read_strings(const Entry& entry) const {
 // Slices must cover the tensor exactly once.
 void BundleReader::check_slices(const Entry& entry) const {
   const std::size_t width = dtype_size(entry.info.dtype);
-  if (width == 0) {
+  const bool strings = entry.info.dtype == DType::kString;  // of a byte or more each
+  if (width == 0 && !strings) {
     throw_unimplemented(fmt::format("{}: partitioned tensor {} has dtype {}, which cannot be put together", prefix_,
                                     entry.info.name, dtype_name(entry.info.dtype)));
   }
@@ -466,16 +467,81 @@ void BundleReader::check_slices(const Entry& entry) const {
     std::shared_ptr<const void> owner;
     present += stored_bytes(part->second, owner).size();
   }
-  if (present != stored * width)
+  if (strings ? present < stored : present != stored * width)
     damaged(fmt::format("tensor {}: its slices have {} bytes, expected {}", entry.info.name, present, stored * width));
 }
+
+// A slice's place in the whole tensor.
+struct BundleReader::Box {
+  Box(const Shape& whole, const std::vector<Extent>& slice) : whole(whole) {
+    for (std::size_t axis = 0; axis < slice.size(); ++axis) {
+      const auto [start, length] = slice[axis];
+      extents.emplace_back(start, length);
+      dims.push_back(length < 0 ? whole[static_cast<int>(axis)] - start : length);
+    }
+  }
+  bool empty() const { return std::find(dims.begin(), dims.end(), 0) != dims.end(); }
+  // The place in the whole tensor of the element at `at` of the slice.
+  std::size_t place_of(const std::vector<std::int64_t>& at) const {
+    std::size_t place = 0;
+    for (std::size_t axis = 0; axis < at.size(); ++axis) {
+      place = place * static_cast<std::size_t>(whole[static_cast<int>(axis)]) +
+              static_cast<std::size_t>(extents[axis].first + at[axis]);
+    }
+    return place;
+  }
+  std::size_t first() const { return place_of(std::vector<std::int64_t>(dims.size(), 0)); }
+  std::size_t last() const {
+    std::vector<std::int64_t> at = dims;
+    for (std::int64_t& each : at) each -= 1;
+    return place_of(at);
+  }
+  // Calls `take` with the place and the number of elements of each row of the slice, in the slice's order.
+  template <typename Take>
+  void for_each_row(Take take) const {
+    if (empty()) return;
+    const std::size_t rank = dims.size();
+    const std::size_t row = rank == 0 ? 1 : static_cast<std::size_t>(dims[rank - 1]);
+    std::vector<std::int64_t> at(rank, 0);
+    for (bool more = true; more;) {
+      take(place_of(at), row);
+      more = false;
+      for (std::size_t axis = rank == 0 ? 0 : rank - 1; axis-- > 0 && !more;) {
+        more = ++at[axis] < dims[axis];
+        if (!more) at[axis] = 0;
+      }
+    }
+  }
+
+  const Shape& whole;
+  std::vector<std::pair<std::int64_t, std::int64_t>> extents;  // as in the key
+  std::vector<std::int64_t> dims;
+};
 
 // Slices are read whole and copied to their boxes.
 TensorData BundleReader::assemble(const Entry& entry) const {
   check_slices(entry);
+  if (entry.info.dtype == DType::kString) return assemble_strings(entry);
   std::span<std::byte> target;
   TensorData whole = TensorData::allocate(entry.info.dtype, entry.info.shape, target);
   for (const auto& box : entry.slices) copy_slice(entry, box, target);
+  return whole;
+}
+
+TensorData BundleReader::assemble_strings(const Entry& entry) const {
+  TensorData whole;
+  whole.dtype = DType::kString, whole.shape = entry.info.shape;
+  whole.strings.resize(static_cast<std::size_t>(*entry.info.shape.num_elements()));
+  for (const auto& slice : entry.slices) {
+    const Box box(entry.info.shape, slice);
+    TensorData part = read_slice(entry, box);
+    auto source = part.strings.begin();
+    box.for_each_row([&](std::size_t place, std::size_t count) {
+      std::move(source, source + static_cast<std::ptrdiff_t>(count),
+                whole.strings.begin() + static_cast<std::ptrdiff_t>(place));
+      source += static_cast<std::ptrdiff_t>(count);
+    });
+  }
   return whole;
 }
 
@@ -499,49 +565,29 @@ void BundleReader::read_range(const std::string& name, std::uint64_t begin, std:
   for (const auto& slice : found.slices) copy_slice(found, slice, target, begin);
 }
 
-void BundleReader::copy_slice(const Entry& whole, const std::vector<Extent>& slice, std::span<std::byte> target,
-                              std::size_t begin) const {
-  std::vector<std::pair<std::int64_t, std::int64_t>> extents;
-  std::vector<std::int64_t> expected;
-  for (std::size_t axis = 0; axis < slice.size(); ++axis) {
-    extents.emplace_back(slice[axis].start, slice[axis].length);
-    expected.push_back(slice[axis].length < 0 ? whole.info.shape[static_cast<int>(axis)] - slice[axis].start
-                                              : slice[axis].length);
-  }
-  const std::size_t width = dtype_size(whole.info.dtype);
-  const std::size_t rank = expected.size();
-  // The place in the tensor of the element at `at` of the slice, in bytes.
-  const auto place_of = [&](const std::vector<std::int64_t>& at) {
-    std::size_t offset = 0;
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-      offset = offset * static_cast<std::size_t>(whole.info.shape[static_cast<int>(axis)]) +
-               static_cast<std::size_t>(extents[axis].first + at[axis]);
-    }
-    return offset * width;
-  };
-  const std::size_t end = begin + target.size();
-  std::vector<std::int64_t> last = expected;
-  for (std::int64_t& each : last) each -= 1;
-  const bool none = std::any_of(expected.begin(), expected.end(), [](std::int64_t dim) { return dim == 0; });
-  const std::vector<std::int64_t> first(rank, 0);
-  if (!none && (place_of(last) + width <= begin || place_of(first) >= end)) return;
-  const TensorData part = read_entry_data(entry(slice_key(whole.info.name, extents)));
-  if (part.dtype != whole.info.dtype || part.shape != Shape(expected)) {
+TensorData BundleReader::read_slice(const Entry& whole, const Box& box) const {
+  TensorData part = read_entry_data(entry(slice_key(whole.info.name, box.extents)));
+  if (part.dtype != whole.info.dtype || part.shape != Shape(box.dims)) {
     damaged(fmt::format("tensor {}: a slice has dtype {} and shape {}, expected {} and {}", whole.info.name,
                         dtype_name(part.dtype), part.shape.to_string(), dtype_name(whole.info.dtype),
-                        Shape(expected).to_string()));
+                        Shape(box.dims).to_string()));
   }
-  if (part.bytes.empty()) return;
-  const std::size_t row = (rank == 0 ? 1 : static_cast<std::size_t>(expected[rank - 1])) * width;
-  std::vector<std::int64_t> at(rank, 0);
-  for (std::size_t source = 0; source < part.bytes.size(); source += row) {
-    const std::size_t place = place_of(at), from = std::max(place, begin), to = std::min(place + row, end);
-    if (from < to) std::memcpy(target.data() + (from - begin), part.bytes.data() + source + (from - place), to - from);
-    for (std::size_t axis = rank == 0 ? 0 : rank - 1; axis-- > 0;) {
-      if (++at[axis] < expected[axis]) break;
-      at[axis] = 0;
-    }
-  }
+  return part;
+}
+
+void BundleReader::copy_slice(const Entry& whole, const std::vector<Extent>& slice, std::span<std::byte> target,
+                              std::size_t begin) const {
+  const Box box(whole.info.shape, slice);
+  const std::size_t width = dtype_size(whole.info.dtype);
+  const std::size_t end = begin + target.size();
+  if (!box.empty() && ((box.last() + 1) * width <= begin || box.first() * width >= end)) return;
+  const TensorData part = read_slice(whole, box);
+  const std::byte* source = part.bytes.data();
+  box.for_each_row([&](std::size_t place, std::size_t count) {
+    const std::size_t row = place * width, from = std::max(row, begin), to = std::min(row + count * width, end);
+    if (from < to) std::memcpy(target.data() + (from - begin), source + (from - row), to - from);
+    source += count * width;
+  });
 }
 
 }  // namespace lockstep::formats

@@ -95,6 +95,34 @@ def test_partitioned_tensor_of_two_shards(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["w"], whole)
 
 
+@pytest.mark.parametrize("size", [40, 90, 300])
+def test_strings_in_several_shards(tmp_path, size):
+    """MaxShardSizePolicy cuts a vector of strings into slices, which TensorFlow itself puts together for numbers only."""
+    rng = np.random.default_rng(size)
+    words = np.array([b"w" * n for n in rng.integers(0, 40, 30)])
+    module = tf.Module()
+    module.words, module.numbers = tf.Variable(words), tf.Variable(rng.random((7, 5)).astype("f"))
+    options = tf.train.CheckpointOptions(experimental_sharding_callback=tf.train.experimental.MaxShardSizePolicy(size))
+    path = tf.train.Checkpoint(m=module).write(str(tmp_path / "c"), options)
+    copied = {f"m/{name}/.ATTRIBUTES/VARIABLE_VALUE": getattr(module, name).numpy() for name in ("words", "numbers")}
+    probe("copy", path, tmp_path / "out.npz")
+    for name, value in copied.items():
+        np.testing.assert_array_equal(np.load(tmp_path / "out.npz")[name].astype(value.dtype), value)
+    probe("copy", path, tmp_path / "out")
+    reader = tf.train.load_checkpoint(str(tmp_path / "out"))
+    for name, value in copied.items():
+        np.testing.assert_array_equal(reader.get_tensor(name), value)
+
+
+def test_strings_in_slices_of_both_axes(tmp_path):
+    whole = np.array([[f"{i}-{j}" * (i + j) for j in range(5)] for i in range(4)], "S")
+    slices = {"4 5 0,3:0,2": whole[:3, :2], "4 5 0,3:2,3": whole[:3, 2:], "4 5 3,1:-": whole[3:]}
+    tf.raw_ops.SaveV2(prefix=str(tmp_path / "c"), tensor_names=["s"] * 3, shape_and_slices=list(slices),
+                      tensors=[tf.constant(part) for part in slices.values()])
+    probe("copy", tmp_path / "c", tmp_path / "out.npz")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["s"], whole)
+
+
 @pytest.mark.parametrize("files", [1, 2])
 def test_checkpoints_of_version_1(tmp_path, arrays, files):
     """The format of SaverDef.V1, in one file or in two, each with its parts of a tensor."""
