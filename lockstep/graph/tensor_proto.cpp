@@ -158,7 +158,10 @@ Tensor tensor_from_proto(const tensorflow::TensorProto& proto, std::string_view 
   const DType dtype = dtype_from_proto(proto.dtype());
   if (dtype == DType::kString) return string_tensor(proto, shape, count, what);
   const std::size_t size = dtype_size(dtype);
-  if (size == 0) throw_unimplemented(fmt::format("{}: a constant of type {} cannot be read", what, dtype_name(dtype)));
+  if (size == 0) {
+    const auto name = tensorflow::DataType_Name(proto.dtype());
+    throw_unimplemented(fmt::format("{}: a constant of type {} cannot be read", what, name.empty() ? "unknown" : name));
+  }
   const std::string& content = proto.tensor_content();
   if (content.empty()) return Tensor::from_data(typed_values(proto, dtype, shape, count, what));
   if (count > content.size() / size || count * size != content.size()) {

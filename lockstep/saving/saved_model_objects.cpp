@@ -198,23 +198,31 @@ class ObjectLoader final : public LoadedObjects {
   Tensor value(int id) {
     Tensor& made = values_[static_cast<std::size_t>(id)];
     if (made.defined()) return made;
-    if (std::exchange(entered_[static_cast<std::size_t>(id)], 1)) {
+    char& entered = entered_[static_cast<std::size_t>(id)];
+    if (std::exchange(entered, 1))
       throw_data_loss(fmt::format("{}: object {} needs itself to be made", state_.path, id));
+    try {
+      made = make_value(id);
+    } catch (...) {
+      entered = 0;  // the next function that captures it fails for the same reason
+      throw;
     }
+    return made;
+  }
+
+  Tensor make_value(int id) {
     const SavedObject& object = node(id);
     switch (object.kind_case()) {
-      case SavedObject::kVariable: made = variable(id)->handle(); break;
+      case SavedObject::kVariable: return variable(id)->handle();
       case SavedObject::kAsset:
-        made = Tensor::strings({asset_path(state_, object.asset().asset_file_def_index())}, Shape{});
-        break;
-      case SavedObject::kConstant: made = constant(object.constant().operation()); break;
-      case SavedObject::kResource: made = resource(id); break;
+        return Tensor::strings({asset_path(state_, object.asset().asset_file_def_index())}, Shape{});
+      case SavedObject::kConstant: return constant(object.constant().operation());
+      case SavedObject::kResource: return resource(id);
       default:
         throw_unimplemented(
             fmt::format("{}: a function captures object {}, which is neither variable, asset, constant nor table",
                         state_.path, id));
     }
-    return made;
   }
 
   Tensor constant(const std::string& operation) const {

@@ -128,6 +128,17 @@ def test_numbers_of_four_bits(tmp_path):
     compare(tmp_path / "m", tmp_path, {"x": np.array([0, 1, -3, 7, 8, 15, 16, 20, -9, 100, -128], "int32")})
 
 
+def test_a_constant_that_cannot_be_read_is_named(tmp_path):
+    """The first function that captures it, and the second one, too."""
+    module = tf.Module()
+    module.constant = tf.constant(np.array([1, 1]).astype("int2"))
+    module.sum = tf.function(lambda x: x + tf.cast(module.constant[0], F32), input_signature=[tf.TensorSpec([], F32)])
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.sum)
+    np.save(tmp_path / "x.npy", np.float32(3))
+    line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+    assert "a constant of type DT_INT2" in line and "Const" in line
+
+
 @pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize("name", ["read", "assign", "loop", "add"])
 def test_variables_of_unknown_shapes(name, rows, tmp_path):
