@@ -7,6 +7,11 @@
 #include "lockstep/graph/lowering_internal.h"
 
 namespace lockstep::graph {
+
+bool is_rowwise(const Lowering& lowering, std::span<const Lowered> operands, const Lowered& like) {
+  return std::ranges::all_of(operands, [&](const Lowered& operand) { return lowering.keeps_rows(operand, like); });
+}
+
 namespace {
 
 using inference::Dims;
@@ -48,10 +53,6 @@ std::optional<StepFunction> function_of(std::string_view op) {
   };
   const auto found = table.find(op);
   return found == table.end() ? std::nullopt : std::optional(found->second);
-}
-
-bool is_rowwise(const Lowering& lowering, Inputs inputs, const Lowered& like) {
-  return std::ranges::all_of(inputs, [&](const Lowered& input) { return lowering.keeps_rows(input, like); });
 }
 
 LoweredTensors elementwise(Lowering& lowering, const Step& step, Inputs given, Inputs like) {

@@ -215,6 +215,9 @@ LoweringRule find_array_rule(std::string_view op);   // elementwise operations, 
 LoweringRule find_row_rule(std::string_view op);     // axes, segments, matrices by the kernels of the table
 LoweringRule find_move_rule(std::string_view op);    // the same elements in other places
 
+// Whether the rows of a batch of all operands are those of an elementwise result.
+bool is_rowwise(const Lowering& lowering, std::span<const Lowered> operands, const Lowered& like);
+
 // Copies move elements of this size as they are.
 bool is_word(DType dtype);
 // Of a tensor whose elements lie one after the other, in elements.

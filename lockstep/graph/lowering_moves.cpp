@@ -149,30 +149,33 @@ LoweredTensors repeat(Lowering& lowering, const Step& step, Inputs inputs, Input
   return out;
 }
 
-// Real, Imag, and Complex of numbers whose imaginary parts are zero.
+bool is_zero(const Lowered& known) {
+  const auto has_zeros = [](const Tensor& tensor) {
+    return std::ranges::all_of(tensor.to_data().bytes, [](std::byte b) { return b == std::byte{0}; });
+  };
+  return known.is_constant() && has_zeros(known.constant) && (!known.other.defined() || has_zeros(known.other));
+}
+
+// The real or the imaginary parts: every second float.
 LoweredTensors part(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Lowered& x = inputs[0];
-  const bool joins = step.node->op == "Complex";
-  const auto is_zero = [](const Lowered& known) {
-    const auto bytes_are_zero = [](const Tensor& tensor) {
-      const formats::TensorData data = tensor.to_data();
-      return std::ranges::all_of(data.bytes, [](std::byte b) { return b == std::byte{0}; });
-    };
-    return known.is_constant() && bytes_are_zero(known.constant) &&
-           (!known.other.defined() || bytes_are_zero(known.other));
-  };
-  const bool fits =
-      !x.is_constant() && (joins ? like[0].dtype == DType::kComplex64 && is_zero(inputs[1]) && x.dims == like[0].dims
-                                 : x.dtype == DType::kComplex64 && like[0].dtype == DType::kFloat32);
-  if (!fits) {
-    const auto keeps = [&](const Lowered& input) { return lowering.keeps_rows(input, like[0]); };
-    return {lowering.custom(step, inputs, like[0], std::ranges::all_of(inputs, keeps))};
-  }
-  const Dims count = {inference::product_of(x.dims)};
+  if (x.is_constant() || x.dtype != DType::kComplex64 || like[0].dtype != DType::kFloat32)
+    return {lowering.custom(step, inputs, like[0], is_rowwise(lowering, inputs, like[0]))};
   Lowered out = lowering.result(like[0]);
-  const Move move = joins ? Move{x.value, count, {1}, {2}} : Move{x.value, count, {2}, {1}, step.node->op == "Imag"};
-  const Dims floats = {inference::product_of(out.dims) * (joins ? 2 : 1)};
-  lowering.program().add(inference::copies(out.value, joins ? floats : out.dims, {move}, !joins));
+  const Move move = {x.value, {inference::product_of(x.dims)}, {2}, {1}, step.node->op == "Imag"};
+  lowering.program().add(inference::copies(out.value, out.dims, {move}, true));
+  return {out};
+}
+
+// Complex numbers whose imaginary parts are zero.
+LoweredTensors complex(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  if (x.is_constant() || like[0].dtype != DType::kComplex64 || !is_zero(inputs[1]) || x.dims != like[0].dims)
+    return {lowering.custom(step, inputs, like[0], is_rowwise(lowering, inputs, like[0]))};
+  Lowered out = lowering.result(like[0]);
+  const Dims floats = {2 * inference::product_of(out.dims)};
+  const Move move = {x.value, {inference::product_of(x.dims)}, {1}, {2}};
+  lowering.program().add(inference::copies(out.value, floats, {move}, false));
   return {out};
 }
 
@@ -227,7 +230,7 @@ LoweringRule find_move_rule(std::string_view op) {
                                                                            {"BroadcastTo", repeat},
                                                                            {"Real", part},
                                                                            {"Imag", part},
-                                                                           {"Complex", part},
+                                                                           {"Complex", complex},
                                                                            {"ExtractImagePatches", patches}};
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;

@@ -1,5 +1,6 @@
 // keras.ops.rearrange: axes split, moved and merged by a pattern, "b (h1 h) w c -> b h (h1 w) c".
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include <fmt/format.h>

@@ -42,7 +42,7 @@ OpArgument::OpArgument(std::initializer_list<ArgumentItem> items) : value_(Json:
   for (const ArgumentItem& item : items) value_.push_back(item.value());
 }
 
-namespace internal {
+namespace {
 
 Structure run_call(std::string_view class_name, keras::CallArguments call, const Json& settings) {
   const keras::TensorOpClass* row = keras::find_tensor_op(class_name);
@@ -55,6 +55,10 @@ Structure run_call(std::string_view class_name, keras::CallArguments call, const
         fmt::format("keras.ops.{}: invalid argument in {}: {}", class_name, dump_json(settings), error.what()));
   }
 }
+
+}  // namespace
+
+namespace internal {
 
 Structure run_several(std::string_view class_name, std::initializer_list<Operand> operands, Keywords config,
                       std::initializer_list<std::pair<const char*, Operand>> named) {
@@ -112,7 +116,7 @@ Tensor rearrange(const Operand& tensor, const std::string& pattern,
   keras::CallArguments call;
   call.args = {tensor.value(), keras::Argument(keras::ArgValue(Json(pattern)))};
   for (const auto& [name, length] : axes_lengths) call.set(name, keras::Argument(keras::ArgValue(Json(length))));
-  return internal::run_call("Rearrange", std::move(call), Json::object()).leaf();
+  return run_call("Rearrange", std::move(call), Json::object()).leaf();
 }
 Tensor arange(Number stop) { return ops::range(0, stop); }
 Tensor arange(Number start, Number stop, Number step) { return ops::range(start, stop, step); }
