@@ -1,7 +1,6 @@
 // Functions of TensorFlow and Keras with arguments by position and others by keyword behind them:
 // random::uniform({2}, 0, 10, {.dtype = int32}), argmax(x, 1, {.output_type = int32}); and with more arguments by
 // position than functions have where they are declared. Where an argument is given in both ways, the position counts.
-// Also forms of such functions for ragged and sparse tensors.
 #pragma once
 
 #include <concepts>
@@ -16,27 +15,11 @@
 
 #include "lockstep/keras/nn.h"
 #include "lockstep/keras/operations/operations.h"
-#include "lockstep/keras/utils.h"
 #include "lockstep/ops/nn_functions.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/ops/tensor_functions.h"
 #include "lockstep/random/generator.h"
 #include "lockstep/random/random_images.h"
-
-namespace lockstep::ragged {
-
-// Along axis 0 one after the other, along axis 1 the rows of the same number next to each other.
-inline RaggedTensor stack(const std::vector<RaggedTensor>& values, int axis) {
-  if (axis == 0) return stack(values);
-  std::vector<RaggedTensor> parts;
-  for (const RaggedTensor& each : values) parts.push_back(ops::expand_ragged_dims(each, axis));
-  return ops::concat_ragged(parts, axis);
-}
-inline RaggedTensor stack(const std::vector<RaggedTensor>& values, const ops::OneAxisKeywords& o) {
-  return stack(values, o.axis);
-}
-
-}  // namespace lockstep::ragged
 
 namespace lockstep::ops {
 
@@ -133,45 +116,7 @@ inline Unpacked meshgrid(const Tensor& x, const Tensor& y, const Tensor& z, cons
   return Tensors{along(x, swapped ? 1 : 0), along(y, swapped ? 0 : 1), along(z, 2)};
 }
 
-template <std::same_as<RaggedTensor> R>
-RaggedTensor stack(std::initializer_list<R> values, int axis) {
-  return ragged::stack(std::vector<RaggedTensor>(values), axis);
-}
-template <std::same_as<RaggedTensor> R>
-RaggedTensor stack(std::initializer_list<R> values, const OneAxisKeywords& o) {
-  return stack(values, o.axis);
-}
-// A template, so that what is a list or a dict of tensors is none.
-template <std::same_as<SparseTensor> S>
-S cast(const S& x, DTypeLike dtype) {
-  return x.with_values(cast(x.values(), dtype));
-}
-
 }  // namespace lockstep::ops
-
-namespace lockstep::sparse {
-
-inline SparseTensor eye(std::int64_t num_rows) { return eye(num_rows, num_rows); }
-// Functions of overloaded names, such as ops::add.
-template <std::same_as<SparseTensor> S>
-S map_values(Tensor (*fn)(const Tensor&), const S& sp_input) {
-  return map_values(std::function<Tensor(const Tensor&)>(fn), sp_input);
-}
-template <std::same_as<SparseTensor> S, typename B>
-S map_values(Tensor (*fn)(const Tensor&, const Tensor&), const S& sp_input, const B& other) {
-  return map_values(std::function<Tensor(const Tensor&, const Tensor&)>(fn), sp_input, other);
-}
-
-}  // namespace lockstep::sparse
-
-namespace lockstep::utils {
-
-inline data::Dataset timeseries_dataset_from_array(const Tensor& data, TimeseriesOptions options) {
-  options.data = data;
-  return timeseries_dataset_from_array(options);
-}
-
-}  // namespace lockstep::utils
 
 namespace lockstep::ops::random {
 

@@ -179,7 +179,13 @@ Tensors ReplicaContext::sum_lists(const std::vector<const Tensors*>& local) cons
   return sums;
 }
 
-ReplicaContext* get_replica_context() {
+void CurrentReplicaContext::throw_none() {
+  throw_failed_precondition(
+      "get_replica_context: this thread is in cross-replica context, as in strategy.scope(); call it in a function "
+      "that strategy.run runs");
+}
+
+CurrentReplicaContext get_replica_context() {
   static const ReplicaRun nothing;
   static thread_local ReplicaContext default_context(nothing, 0, 0);
   if (t_context) return t_context;

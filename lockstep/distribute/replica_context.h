@@ -136,8 +136,39 @@ class ReplicaContext {
   int local_replica_;
 };
 
-// Null when this thread is in cross-replica context (inside scope() but not in run()).
-ReplicaContext* get_replica_context();
+// The context of a replica, used with a dot; none (== nullptr) across replicas. The members throw FailedPrecondition
+// where there is none.
+class CurrentReplicaContext {
+ public:
+  CurrentReplicaContext(ReplicaContext* context) : context_(context) {}
+  operator ReplicaContext*() const { return context_; }
+  ReplicaContext* operator->() const {
+    if (!context_) throw_none();
+    return context_;
+  }
+  Strategy* strategy() const { return (*this)->strategy(); }
+  int replica_id_in_sync_group() const { return (*this)->replica_id_in_sync_group(); }
+  int num_replicas_in_sync() const { return (*this)->num_replicas_in_sync(); }
+  Tensor all_reduce(ReduceOpArg op, const Tensor& value) const { return (*this)->all_reduce(op, value); }
+  Tensors all_reduce(ReduceOpArg op, const Tensors& values) const { return (*this)->all_reduce(op, values); }
+  template <std::same_as<Nested<Tensor>> N = Nested<Tensor>>
+  N all_reduce(ReduceOpArg op, const N& values) const {
+    return (*this)->all_reduce(op, values);
+  }
+  Tensor all_gather(const Tensor& value, int axis) const { return (*this)->all_gather(value, axis); }
+  Tensor all_gather(const Tensor& value, const GatherKeywords& o) const { return (*this)->all_gather(value, o); }
+  template <typename Fn, typename... Args>
+  auto merge_call(Fn&& fn, const Args&... args) const {
+    return (*this)->merge_call(std::forward<Fn>(fn), args...);
+  }
+
+ private:
+  [[noreturn]] static void throw_none();
+  ReplicaContext* context_;
+};
+
+// Of this thread; none in cross-replica context (inside scope() but not in run()).
+CurrentReplicaContext get_replica_context();
 bool in_cross_replica_context();
 
 // ReplicaContext::local_replica of this thread; 0 unless it runs under Strategy::run.

@@ -70,6 +70,7 @@ std::ostream& operator<<(std::ostream& out, const Results& results) {
   print_value(out, values[0]);
   return out;
 }
+std::ostream& operator<<(std::ostream& out, const LogValues& values) { return print_items(out, values); }
 std::ostream& operator<<(std::ostream& out, const Logs& logs) { return print_dict(out, logs); }
 std::ostream& operator<<(std::ostream& out, const History::Values& history) { return print_dict(out, history); }
 

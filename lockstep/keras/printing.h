@@ -25,6 +25,7 @@ namespace lockstep::keras {
 
 // A list of the values, or the only value: what evaluate() returns in Python.
 std::ostream& operator<<(std::ostream& out, const Results& results);
+std::ostream& operator<<(std::ostream& out, const LogValues& values);
 std::ostream& operator<<(std::ostream& out, const Logs& logs);
 std::ostream& operator<<(std::ostream& out, const History::Values& history);
 

@@ -123,6 +123,10 @@ inline data::Dataset timeseries_dataset_from_array(const Tensor& data, const Ten
                                                    const TimeseriesOptions& options) {
   return timeseries_dataset_from_array(data, targets, options.sequence_length, options);
 }
+inline data::Dataset timeseries_dataset_from_array(const Tensor& data, TimeseriesOptions options) {
+  options.data = data;
+  return timeseries_dataset_from_array(data, options.targets, options.sequence_length, options);
+}
 inline data::Dataset timeseries_dataset_from_array(const TimeseriesOptions& options) {
   return timeseries_dataset_from_array(options.data, options.targets, options.sequence_length, options);
 }

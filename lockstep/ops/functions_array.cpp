@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
@@ -342,6 +343,34 @@ Leaves::operator Tensor() const {
 Tensor Tensor::reshape(const ShapeArg& shape) const { return ops::reshape(*this, shape); }
 Tensor Tensor::reshaped(std::vector<std::int64_t> dims) const { return ops::reshape(*this, dims); }
 Tensor Tensor::flatten() const { return ops::reshape(*this, {-1}); }
+
+namespace {
+
+// The elements of the axes from `axis` on; `at` is the place of the next one.
+template <typename T>
+Json lists_of(const std::vector<T>& values, const Shape& shape, int axis, std::size_t& at) {
+  if (axis == shape.rank()) return Json(static_cast<T>(values[at++]));
+  Json out = Json::array();
+  for (std::int64_t i = 0; i < shape[axis]; ++i) out.push_back(lists_of(values, shape, axis + 1, at));
+  return out;
+}
+template <typename T>
+Json lists_of(const Tensor& x) {
+  std::size_t at = 0;
+  return lists_of(x.to_vector<T>(), x.shape(), 0, at);
+}
+
+}  // namespace
+
+Json Tensor::tolist() const {
+  if (is_complex(dtype())) throw_invalid_argument("tolist: lists have no complex numbers");
+  if (dtype() == DType::kString) return lists_of<std::string>(*this);
+  if (dtype() == DType::kBool) return lists_of<bool>(*this);
+  if (dtype() == DType::kUInt64) return lists_of<std::uint64_t>(*this);
+  return is_floating(dtype()) ? lists_of<double>(astype(DType::kFloat64))
+                              : lists_of<std::int64_t>(astype(DType::kInt64));
+}
+
 Tensor Tensor::astype(DType dtype) const { return ops::cast(*this, dtype); }
 Tensor Tensor::astype(std::string_view dtype) const { return ops::cast(*this, dtype); }
 Tensor Tensor::transpose() const { return ops::transpose(*this); }

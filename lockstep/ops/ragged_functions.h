@@ -169,6 +169,14 @@ template <int = 0>
 RaggedTensor concat(const RaggedList& values, const OneAxisKeywords& keywords) {
   return concat_ragged(values, keywords.axis);
 }
+template <std::same_as<RaggedTensor> R>
+RaggedTensor stack(std::initializer_list<R> values, int axis) {
+  return ragged::stack(std::vector<RaggedTensor>(values), axis);
+}
+template <std::same_as<RaggedTensor> R>
+RaggedTensor stack(std::initializer_list<R> values, const OneAxisKeywords& keywords) {
+  return stack(values, keywords.axis);
+}
 // The number of all values.
 template <Ragged R>
 Tensor size(const R& ragged, DTypeLike out_type = DType::kInt32) {
@@ -333,4 +341,12 @@ RaggedResult<R> join(std::initializer_list<R> parts, const JoinKeywords& keyword
 }
 
 }  // namespace strings
+
+namespace ragged {
+
+inline RaggedTensor stack(const std::vector<RaggedTensor>& values, const ops::OneAxisKeywords& keywords) {
+  return stack(values, keywords.axis);
+}
+
+}  // namespace ragged
 }  // namespace lockstep

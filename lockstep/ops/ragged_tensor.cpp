@@ -158,6 +158,13 @@ std::int64_t RaggedTensor::nrows() const { return row_splits().dim(0) - 1; }
 Tensor RaggedTensor::row_starts() const { return ops::slice_axis(row_splits(), 0, 0, -1); }
 Tensor RaggedTensor::row_limits() const { return ops::slice_axis(row_splits(), 0, 1, std::nullopt); }
 Tensor RaggedTensor::row_lengths() const { return row_limits() - row_starts(); }
+RaggedRow RaggedTensor::row_lengths(int axis) const {
+  if (axis < 1 || axis > ragged_rank())
+    throw_invalid_argument(
+        fmt::format("row_lengths: axis {} is not one of the ragged axes 1 to {}", axis, ragged_rank()));
+  if (axis == 1) return RaggedRow(row_lengths());
+  return RaggedRow(with_values(values().row_lengths(axis - 1)));
+}
 Tensors RaggedTensor::nested_row_lengths() const {
   Tensors lengths;
   for (const Tensor& splits : nested_row_splits())
@@ -456,7 +463,12 @@ RaggedTensor boolean_mask(const RaggedTensor& data, const RaggedTensor& mask) {
   const Tensor lengths = ops::call1("UnsortedSegmentSum", {kept, mask.value_rowids(), Tensor::scalar(mask.nrows())});
   return RaggedTensor::from_row_lengths(boolean_mask(data.values(), mask.values()), lengths);
 }
-RaggedTensor stack(const std::vector<RaggedTensor>& values) {
+RaggedTensor stack(const std::vector<RaggedTensor>& values, int axis) {
+  if (axis != 0) {
+    std::vector<RaggedTensor> parts;
+    for (const RaggedTensor& each : values) parts.push_back(ops::expand_ragged_dims(each, axis));
+    return ops::concat_ragged(parts, axis);
+  }
   Ints lengths;
   for (const RaggedTensor& each : values)
     lengths.push_back(each.ragged_rank() > 0 ? each.nrows() : each.flat_values().dim(0));

@@ -36,6 +36,10 @@ struct RaggedParts {
   std::optional<std::int64_t> nrows = std::nullopt;
   std::int64_t uniform_row_length = 0;
 };
+struct RaggedLengthsKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 1;
+};
 struct RaggedToTensorKeywords {
   FieldNamesOnly names_only = {};
   FillValue default_value = {};         // default: 0 or ""
@@ -125,6 +129,10 @@ class RaggedTensor {
   const Tensor& row_splits() const { return nested_row_splits()[0]; }  // int64
   const Tensors& nested_row_splits() const;
   Tensor row_lengths() const;
+  // Of the rows along a ragged axis, of which the first is 1: axis 2 has a list of lengths for each row of axis 1.
+  // Throws InvalidArgument for other axes.
+  RaggedRow row_lengths(int axis) const;
+  RaggedRow row_lengths(const RaggedLengthsKeywords& o) const;
   Tensors nested_row_lengths() const;
   Tensor row_starts() const;
   Tensor row_limits() const;
@@ -196,6 +204,7 @@ class RaggedRow : public RaggedTensor {
   requires std::is_arithmetic_v<T>
   explicit operator T() const { return static_cast<Tensor>(*this).item<T>(); }
 };
+inline RaggedRow RaggedTensor::row_lengths(const RaggedLengthsKeywords& o) const { return row_lengths(o.axis); }
 std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged);
 inline std::int64_t len(const RaggedTensor& ragged) {
   return ragged.ragged_rank() > 0 ? ragged.nrows() : len(ragged.flat_values());
@@ -234,8 +243,8 @@ template <std::convertible_to<Tensor> T = Tensor>
 RaggedTensor boolean_mask(const T& data, const T& mask) {
   return boolean_mask(RaggedTensor::from_uniform_rows(data), RaggedTensor::from_uniform_rows(mask));
 }
-// Rows, one after the other.
-RaggedTensor stack(const std::vector<RaggedTensor>& values);
+// Along axis 0 one after the other, along axis 1 the rows of the same number next to each other.
+RaggedTensor stack(const std::vector<RaggedTensor>& values, int axis = 0);
 // Row i: the elements of data whose partition is i, in their order. The axes of the partitions are the first of data.
 RaggedTensor stack_dynamic_partitions(const RaggedTensor& data, const Tensor& partitions, std::int64_t num_partitions);
 template <std::convertible_to<Tensor> T = Tensor>

@@ -116,6 +116,7 @@ SparseTensor minimum(const SparseTensor& sp_a, const SparseTensor& sp_b);
 // A bool tensor whose last axis has vocab_size elements: true at those that are values in the row.
 Tensor to_indicator(const SparseTensor& sp_input, std::int64_t vocab_size);
 SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DTypeLike dtype = DType::kFloat32);
+inline SparseTensor eye(std::int64_t num_rows) { return eye(num_rows, num_rows); }
 // fn of the values; zeros elsewhere stay zeros.
 SparseTensor map_values(const std::function<Tensor(const Tensor&)>& fn, const SparseTensor& sp_input);
 // fn(values, other), where a sparse tensor stands for its values.
@@ -124,6 +125,15 @@ SparseTensor map_values(const std::function<Tensor(const Tensor&, const Tensor&)
 inline SparseTensor map_values(const std::function<Tensor(const Tensor&, const Tensor&)>& fn,
                                const SparseTensor& sp_input, const SparseTensor& other) {
   return map_values(fn, sp_input, other.values());
+}
+// Functions of overloaded names, such as ops::add.
+template <std::same_as<SparseTensor> S>
+S map_values(Tensor (*fn)(const Tensor&), const S& sp_input) {
+  return map_values(std::function<Tensor(const Tensor&)>(fn), sp_input);
+}
+template <std::same_as<SparseTensor> S, typename B>
+S map_values(Tensor (*fn)(const Tensor&, const Tensor&), const S& sp_input, const B& other) {
+  return map_values(std::function<Tensor(const Tensor&, const Tensor&)>(fn), sp_input, other);
 }
 // Of matrices; differentiable in the values and in `b`.
 struct MatmulKeywords {
@@ -161,4 +171,14 @@ Tensor segment_sqrt_n(const Tensor& data, const Tensor& indices, const Tensor& s
 SparseTensor reset_shape(const SparseTensor& sp_input, const std::optional<Shape>& new_shape = std::nullopt);
 
 }  // namespace sparse
+
+namespace ops {
+
+// A template, so that what is a list or a dict of tensors is none.
+template <std::same_as<SparseTensor> S>
+S cast(const S& x, DTypeLike dtype) {
+  return x.with_values(cast(x.values(), dtype));
+}
+
+}  // namespace ops
 }  // namespace lockstep

@@ -30,6 +30,7 @@ class Symbol;
 class Resource;
 class Tensor;
 class RaggedTensor;
+class Json;
 struct NoneType;
 class ShapePart;
 
@@ -204,6 +205,8 @@ class Tensor {
   // that programs use most: x_train.reshape(60000, 784).astype("float32"). Axes and results are NumPy's: sums of
   // integers are int64, means float64, std divides by n, argmax without an axis is an index among all elements.
   Tensor numpy() const;
+  // The elements as lists in lists, as x.tolist() of an array. Throws InvalidArgument for complex numbers.
+  Json tolist() const;
   // tf.Tensor.set_shape: throws InvalidArgument unless the tensor has this shape, which may have unknown extents.
   void set_shape(const Shape& shape) const;
   Tensor reshape(const ShapeArg& shape) const;

@@ -321,7 +321,7 @@ TEST(ComponentLines, ReplicasMergeTheirCalls) {
                                       .synchronization = ls::VariableSynchronization::kOnRead,
                                       .aggregation = ls::VariableAggregation::kSum});
   const auto results = strategy.run([&] {
-    auto* const context = distribute::get_replica_context();
+    const auto context = distribute::get_replica_context();
     seen.assign_add(context->replica_id_in_sync_group() + 1);
     const Tensor v = ls::constant(1.0) * double(context->replica_id_in_sync_group() + 1);
     const auto merge = [](distribute::Strategy& own, const distribute::PerReplica<Tensor>& value,

@@ -30,7 +30,7 @@ TEST(OtherProgramLines, EnumeratorsHaveTensorFlowsNames) {
     mean = ls::Variable({1.0, 2.0}, {.aggregation = ls::VariableAggregation::MEAN});
   }
   const auto sums = strategy.run([&] {
-    auto* context = distribute::get_replica_context();
+    const auto context = distribute::get_replica_context();
     const auto id = ls::ops::cast(context->replica_id_in_sync_group(), "float32");
     total.assign_add(id + 1.0);
     mean.assign_add(ls::ops::stack({id, 2.0 * id}));

@@ -93,4 +93,59 @@ TEST(PortedProgramLines, FactorsOfAugmentationByPosition) {
   EXPECT_EQ(numbers(kept), numbers(x));
 }
 
+TEST(PortedProgramLines, ItemsOfAHistory) {
+  keras::Sequential model({keras::Input({1}), layers::Dense(1, {.use_bias = false, .kernel_initializer = "ones"})});
+  model.compile(keras::optimizers::SGD(0.25), "mse");
+  const auto history = model.fit(np::ones({1, 1}), np::zeros({1, 1}), {.epochs = 3, .verbose = 0});
+  for (const auto& [name, values] : history.history) {
+    EXPECT_EQ(name, "loss");
+    EXPECT_EQ(numbers(values), (Numbers{1, 0.25, 0.0625}));
+    EXPECT_EQ(double(values[-1]), 0.0625);
+    const ls::List<double> list = values;
+    EXPECT_EQ(list, (ls::List<double>{1, 0.25, 0.0625}));
+    std::ostringstream out;
+    out << name << ": " << values;
+    EXPECT_EQ(out.str(), "loss: [1.0, 0.25, 0.0625]");
+  }
+}
+
+TEST(PortedProgramLines, TheContextOfAReplicaHasADot) {
+  tf::distribute::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
+  const auto sums = strategy.run([] {
+    const auto context = tf::distribute::get_replica_context();
+    const auto id = tf::cast(context.replica_id_in_sync_group(), tf::float32);
+    const auto mean = context.all_reduce("MEAN", {{"id", id}});
+    const auto all = context.all_gather(tf::reshape(id, {1}), {.axis = 0});
+    const auto total = context.merge_call(
+        [](tf::distribute::Strategy& of, const auto& ids) { return of.reduce("SUM", ids, {.axis = ls::None}); }, id);
+    return tf::distribute::get_replica_context().all_reduce("SUM", id) + mean["id"] + all[1] + total +
+           context.num_replicas_in_sync();
+  });
+  EXPECT_EQ(float(sums[0]), 1 + 0.5 + 1 + 1 + 2);
+  EXPECT_EQ(tf::distribute::get_replica_context().num_replicas_in_sync(), 1);
+  auto scope = strategy.scope();
+  EXPECT_TRUE(tf::distribute::get_replica_context() == nullptr);
+  EXPECT_TRUE(tf::distribute::in_cross_replica_context());
+  const auto error = error_of([] { (void)tf::distribute::get_replica_context().replica_id_in_sync_group(); });
+  EXPECT_NE(error.find("cross-replica"), std::string::npos) << error;
+  EXPECT_THROW(tf::distribute::get_replica_context()->all_reduce("SUM", 1.f), ls::errors::FailedPreconditionError);
+}
+
+TEST(PortedProgramLines, RowsOfInnerAxesHaveLengths) {
+  const auto nested = tf::ragged::constant({{{1, 2}, {3}}, {}, {{4, 5, 6}}});
+  EXPECT_EQ(numbers(nested.row_lengths()), (Numbers{2, 0, 1}));
+  EXPECT_EQ(numbers(nested.row_lengths({.axis = 1})), (Numbers{2, 0, 1}));
+  EXPECT_EQ(nested.row_lengths({.axis = 2}).to_string(), "[[2, 1], [], [3]]");
+  EXPECT_EQ(nested.row_lengths(2).to_string(), "[[2, 1], [], [3]]");
+  EXPECT_EQ(error_of([&] { nested.row_lengths(3); }), "row_lengths: axis 3 is not one of the ragged axes 1 to 2");
+}
+
+TEST(PortedProgramLines, ArraysAsLists) {
+  EXPECT_EQ(Tensor({{1, 2}, {3, 4}}).numpy().tolist(), (ls::Json{{1, 2}, {3, 4}}));
+  EXPECT_EQ(tf::constant(0.5).numpy().tolist(), ls::Json(0.5));
+  EXPECT_EQ(tf::constant({true, false}).numpy().tolist(), (ls::Json{true, false}));
+  EXPECT_EQ(tf::constant({"a", "b"}).numpy().tolist(), (ls::Json{"a", "b"}));
+  EXPECT_EQ(tf::zeros({2, 0}).numpy().tolist().dump(), "[[],[]]");
+}
+
 }  // namespace lines_of_ported_programs

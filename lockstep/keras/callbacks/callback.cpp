@@ -118,7 +118,7 @@ CallbackState History::save_state() const { return {{{"epoch", epoch}, {"history
 
 void History::restore_state(const CallbackState& state) {
   epoch = state.values.at("epoch").get<std::vector<int>>();
-  history = state.values.at("history").get<std::vector<std::pair<std::string, std::vector<LogValue>>>>();
+  history = state.values.at("history").get<std::vector<std::pair<std::string, LogValues>>>();
 }
 
 List<double> History::Values::operator[](std::string_view name) const {

@@ -203,7 +203,7 @@ class History : public Callback {
   using Callback::params;
 
   List<int> epoch;
-  class Values : public std::vector<std::pair<std::string, std::vector<LogValue>>> {
+  class Values : public std::vector<std::pair<std::string, LogValues>> {
    public:
     Values() = default;
     Values(vector values) : vector(std::move(values)) {}

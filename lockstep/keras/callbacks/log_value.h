@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
+#include "lockstep/base/list.h"
 #include "lockstep/tensor/structure.h"
 
 namespace lockstep::keras {
@@ -44,6 +45,14 @@ class LogValue {
   std::vector<double> numbers_;
   bool is_vector_ = false;
   std::shared_ptr<const Nested<Tensor>> outputs_;
+};
+
+// The values of one name in a history: losses[-1], double(losses[0]). As a list or a tensor, each is a number.
+class LogValues : public List<LogValue> {
+ public:
+  using List::List;
+  operator List<double>() const { return {begin(), end()}; }
+  operator Tensor() const { return Tensor(std::vector<double>(begin(), end())); }
 };
 
 // Names and values in Keras's order of results: loss, then metrics as declared; results.at("loss") or results["loss"]

@@ -158,7 +158,7 @@ class AugMixLayer : public AugmentationLayer<AugMixLayer, AugMixOptions> {
   // The weights of the chains and of the images; for each chain the chosen changes, each its number and what it draws,
   // which an undefined tensor ends, and another undefined tensor at the end of the chain.
   Tensors draw(const Tensor& x) override {
-    const auto* const replica = distribute::get_replica_context();
+    const distribute::ReplicaContext* const replica = distribute::get_replica_context();
     if (replica && replica->num_replicas_in_sync() > 1)
       throw_unimplemented(fmt::format("{} requires one replica: its changes are chosen by Python's generator", who()));
     const double alpha = options_.alpha;
