@@ -148,6 +148,11 @@ namespace random = lockstep::random;
 namespace regularizers = lockstep::regularizers;
 namespace tree = lockstep::keras_tree;
 namespace utils = lockstep::utils;
+namespace preprocessing {
+using utils::image_dataset_from_directory;
+using utils::text_dataset_from_directory;
+using utils::timeseries_dataset_from_array;
+}  // namespace preprocessing
 namespace preprocessing::image {
 using utils::array_to_img;
 using utils::img_to_array;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/base/dtype_like.h"
+#include "lockstep/base/error.h"
 #include "lockstep/base/version.h"
 #include "lockstep/distribute/cluster_resolver.h"
 #include "lockstep/io/gfile.h"
@@ -48,10 +49,50 @@ using keras::backend::is_keras_tensor;
 using keras::backend::standardize_dtype;
 }  // namespace lockstep::utils
 
+// The codes of tf.errors: error.code() == errors::NOT_FOUND.
+namespace lockstep::errors {
+inline constexpr Code CANCELLED = Code::kCancelled;
+inline constexpr Code UNKNOWN = Code::kUnknown;
+inline constexpr Code INVALID_ARGUMENT = Code::kInvalidArgument;
+inline constexpr Code DEADLINE_EXCEEDED = Code::kDeadlineExceeded;
+inline constexpr Code NOT_FOUND = Code::kNotFound;
+inline constexpr Code ALREADY_EXISTS = Code::kAlreadyExists;
+inline constexpr Code PERMISSION_DENIED = Code::kPermissionDenied;
+inline constexpr Code RESOURCE_EXHAUSTED = Code::kResourceExhausted;
+inline constexpr Code FAILED_PRECONDITION = Code::kFailedPrecondition;
+inline constexpr Code ABORTED = Code::kAborted;
+inline constexpr Code OUT_OF_RANGE = Code::kOutOfRange;
+inline constexpr Code UNIMPLEMENTED = Code::kUnimplemented;
+inline constexpr Code INTERNAL = Code::kInternal;
+inline constexpr Code UNAVAILABLE = Code::kUnavailable;
+inline constexpr Code DATA_LOSS = Code::kDataLoss;
+}  // namespace lockstep::errors
+
 namespace lockstep::saved_model {
 inline const std::string SERVING = "serve";
 inline const std::string TRAINING = "train";
+inline const std::string GPU = "gpu";
+inline const std::string TPU = "tpu";
 inline const std::string DEFAULT_SERVING_SIGNATURE_DEF_KEY = "serving_default";
+inline const std::string CLASSIFY_METHOD_NAME = "tensorflow/serving/classify";
+inline const std::string PREDICT_METHOD_NAME = "tensorflow/serving/predict";
+inline const std::string REGRESS_METHOD_NAME = "tensorflow/serving/regress";
+inline const std::string CLASSIFY_INPUTS = "inputs";
+inline const std::string CLASSIFY_OUTPUT_CLASSES = "classes";
+inline const std::string CLASSIFY_OUTPUT_SCORES = "scores";
+inline const std::string PREDICT_INPUTS = "inputs";
+inline const std::string PREDICT_OUTPUTS = "outputs";
+inline const std::string REGRESS_INPUTS = "inputs";
+inline const std::string REGRESS_OUTPUTS = "outputs";
+inline const std::string ASSETS_DIRECTORY = "assets";
+inline const std::string ASSETS_KEY = "saved_model_assets";
+inline const std::string DEBUG_DIRECTORY = "debug";
+inline const std::string DEBUG_INFO_FILENAME_PB = "saved_model_debug_info.pb";
+inline const std::string VARIABLES_DIRECTORY = "variables";
+inline const std::string VARIABLES_FILENAME = "variables";
+inline const std::string SAVED_MODEL_FILENAME_PB = "saved_model.pb";
+inline const std::string SAVED_MODEL_FILENAME_PBTXT = "saved_model.pbtxt";
+inline constexpr int SAVED_MODEL_SCHEMA_VERSION = 1;
 inline bool contains_saved_model(const std::string& export_dir) {
   return io::gfile::exists(io::gfile::join(export_dir, "saved_model.pb"));
 }

@@ -29,6 +29,21 @@ inline constexpr double pi = std::numbers::pi;
 inline constexpr double e = std::numbers::e;
 inline constexpr double inf = std::numeric_limits<double>::infinity();
 inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+using lockstep::newaxis;
+
+// Dtypes: array(x, float32), x.astype(uint8), zeros({2}, {.dtype = int64}).
+inline constexpr DType bool_ = DType::kBool;
+inline constexpr DType int8 = DType::kInt8;
+inline constexpr DType int16 = DType::kInt16;
+inline constexpr DType int32 = DType::kInt32;
+inline constexpr DType int64 = DType::kInt64;
+inline constexpr DType uint8 = DType::kUInt8;
+inline constexpr DType uint16 = DType::kUInt16;
+inline constexpr DType uint32 = DType::kUInt32;
+inline constexpr DType uint64 = DType::kUInt64;
+inline constexpr DType float16 = DType::kFloat16;
+inline constexpr DType float32 = DType::kFloat32;
+inline constexpr DType float64 = DType::kFloat64;
 
 struct DTypeKeywords {
   FieldNamesOnly names_only = {};
@@ -201,6 +216,10 @@ inline Tensor linspace(double start, double stop, const LinspaceKeywords& o) {
   }
   return internal::cast(Tensor::from_vector(values), o.dtype);
 }
+inline Tensor linspace(double start, double stop, std::int64_t num, LinspaceKeywords o) {
+  o.num = num;
+  return linspace(start, stop, o);
+}
 template <int = 0>
 Tensor linspace(double start, double stop, std::int64_t num = 50, bool endpoint = true) {
   return linspace(start, stop, LinspaceKeywords{{}, num, endpoint, DType::kFloat64});
@@ -361,6 +380,12 @@ inline Tensor argmin(const Array& x, const AxisKeywords& o = {}) { return x.argm
 inline Tensor argmin(const Array& x, int axis) { return x.argmin(axis); }
 inline Tensor cumsum(const Array& x, const AxisKeywords& o = {}) { return x.cumsum(o.axis); }
 inline Tensor cumsum(const Array& x, int axis) { return x.cumsum(axis); }
+inline Tensor cumprod(const Array& x, const AxisKeywords& o = {}) {
+  const Tensor flat = o.axis ? Tensor(x) : x.flatten();
+  const bool whole = !is_floating(x.dtype()) && !is_complex(x.dtype());
+  return keras_ops::cumprod(whole ? internal::cast(flat, DType::kInt64) : flat, o.axis.value_or(0));
+}
+inline Tensor cumprod(const Array& x, int axis) { return cumprod(x, {.axis = axis}); }
 inline Tensor argsort(const Array& x, int axis = -1) {
   return internal::cast(ops::argsort(static_cast<const Tensor&>(x), axis), DType::kInt64);
 }

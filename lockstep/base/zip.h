@@ -38,6 +38,12 @@ Pairs<A, B> zip(const std::vector<A>& a, const std::vector<B>& b) {
   return pairs;
 }
 
+// zip({w, b}, gradients)
+template <typename A, typename B>
+auto zip(std::initializer_list<A> a, const B& b) {
+  return zip(std::vector<A>(a), b);
+}
+
 // The same of three lists.
 template <typename A, typename B, typename C>
 std::vector<std::tuple<A, B, C>> zip(const std::vector<A>& a, const std::vector<B>& b, const std::vector<C>& c) {
@@ -70,6 +76,18 @@ template <typename T>
 requires std::is_arithmetic_v<T> T max(const std::vector<T>& numbers) {
   if (numbers.empty()) throw_invalid_argument("max of an empty list");
   return *std::max_element(numbers.begin(), numbers.end());
+}
+
+// Python's sorted(): the items of a list or another range in a vector, in ascending order; of a dict the keys.
+template <typename Range>
+auto sorted(const Range& items) {
+  if constexpr (requires { items.keys(); }) {
+    return sorted(items.keys());
+  } else {
+    std::vector<std::remove_cvref_t<decltype(*items.begin())>> out(items.begin(), items.end());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
 }
 
 // for (const auto& [i, row] : enumerate(rows)): the items of a range, with their numbers from `start`.

@@ -113,6 +113,7 @@ class DatasetInputIterator {
     if (at_end()) return {};
     return OptionalElement(next(*this));
   }
+  Element get_next() { return next(*this); }
   // Python's next(iterator). Throws OutOfRange at the end.
   friend Element next(DatasetInputIterator& iterator) { return *iterator++; }
   friend Element next(DatasetInputIterator&& iterator) { return *iterator++; }  // next(iter(dataset))

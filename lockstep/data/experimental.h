@@ -81,6 +81,9 @@ inline auto dense_to_ragged_batch(std::int64_t batch_size, bool drop_remainder =
 inline auto dense_to_ragged_batch(std::int64_t batch_size, const BatchOptions& o) {
   return dense_to_ragged_batch(batch_size, o.drop_remainder);
 }
+inline auto dense_to_ragged_batch(const BatchKeywords& o) {
+  return dense_to_ragged_batch(o.batch_size, o.drop_remainder);
+}
 template <typename Fn>
 auto map_and_batch(Fn map_func, std::int64_t batch_size, const BatchOptions& o = {}) {
   return [=](const Dataset& dataset) { return dataset.map(map_func).batch(batch_size, o); };

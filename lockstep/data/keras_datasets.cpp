@@ -12,13 +12,17 @@
 #include "lockstep/random/mersenne_internal.h"
 
 namespace lockstep::datasets {
+
+std::string cache_folder() {
+  if (const char* cache = std::getenv("KERAS_HOME"); cache && *cache) return cache;
+  const char* const home = std::getenv("HOME");
+  return fmt::format("{}/.keras", home ? home : "");
+}
+
 namespace {
 
 std::string cached(const std::string& path) {
-  if (path.starts_with("/")) return path;
-  if (const char* cache = std::getenv("KERAS_HOME"); cache && *cache) return fmt::format("{}/datasets/{}", cache, path);
-  const char* const home = std::getenv("HOME");
-  return fmt::format("{}/.keras/datasets/{}", home ? home : "", path);
+  return path.starts_with("/") ? path : fmt::format("{}/datasets/{}", cache_folder(), path);
 }
 
 formats::NpzReader open(const std::string& path) {

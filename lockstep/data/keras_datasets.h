@@ -14,6 +14,9 @@
 
 namespace lockstep::datasets {
 
+// Keras's cache: KERAS_HOME, by default ~/.keras.
+std::string cache_folder();
+
 using Arrays = std::pair<Tensor, Tensor>;
 using TrainAndTest = std::pair<Arrays, Arrays>;
 

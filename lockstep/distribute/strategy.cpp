@@ -30,6 +30,10 @@ thread_local Strategy* t_strategy = nullptr;
 
 }  // namespace
 
+void internal::throw_wrong_run_arguments(int expected, std::size_t found) {
+  throw_invalid_argument(fmt::format("strategy.run: args has {} arguments, the function takes {}", found, expected));
+}
+
 namespace {
 
 int num_cores() {

@@ -146,7 +146,52 @@ decltype(auto) of_replica(const T& argument, int replica) {
   return OfReplica<T>::get(argument, replica);
 }
 
+// How many structures a function takes, at most six; -1 for none of these numbers.
+template <std::size_t, typename T>
+using Repeated = T;
+template <typename Fn, std::size_t... I>
+constexpr bool takes_structures(std::index_sequence<I...>) {
+  return std::is_invocable_v<Fn&, Repeated<I, const Nested<Tensor>&>...>;
+}
+template <typename Fn, int N = 0>
+constexpr int structures_of() {
+  if constexpr (N > 6) {
+    return -1;
+  } else if constexpr (takes_structures<Fn>(std::make_index_sequence<N>())) {
+    return N;
+  } else {
+    return structures_of<Fn, N + 1>();
+  }
+}
+template <typename Fn>
+inline constexpr int kStructuresOf = structures_of<std::remove_reference_t<Fn>>();
+[[noreturn]] void throw_wrong_run_arguments(int expected, std::size_t found);
+
 }  // namespace internal
+
+// strategy.run(step, {.args = {batch}}): each argument is a structure, or one for each replica.
+class RunArgument {
+ public:
+  template <typename T>
+  requires std::is_arithmetic_v<T> RunArgument(T number) : values_{Tensor(number)} {}
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Nested<Tensor>>) RunArgument(const T& value)
+      : values_{static_cast<Nested<Tensor>>(value)} {}
+  template <typename T>
+  requires std::is_convertible_v<const T&, Nested<Tensor>> RunArgument(const PerReplica<T>& values) {
+    for (const T& value : values.values()) values_.push_back(value);
+  }
+  const Nested<Tensor>& of_replica(int replica) const {
+    return values_[values_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
+  }
+
+ private:
+  std::vector<Nested<Tensor>> values_;
+};
+struct RunKeywords {
+  FieldNamesOnly names_only = {};
+  std::vector<RunArgument> args = {};
+};
 
 struct ReduceKeywords {
   FieldNamesOnly names_only = {};
@@ -253,6 +298,21 @@ class Strategy {
       for (auto& slot : slots) values.push_back(std::move(*slot));
       return PerReplica<R>(std::move(values));
     }
+  }
+  // With the arguments in a list, as Python's args=(x, y). Throws InvalidArgument for another number of them than fn
+  // takes.
+  template <typename Fn>
+  auto run(Fn&& fn, const RunKeywords& o) {
+    constexpr int kArguments = internal::kStructuresOf<Fn>;
+    static_assert(kArguments >= 0, "strategy.run(fn, {.args = {...}}): fn takes tensors or structures, at most six");
+    if (static_cast<int>(o.args.size()) != kArguments) internal::throw_wrong_run_arguments(kArguments, o.args.size());
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return run([&] {
+        [[maybe_unused]] const int replica = current_local_replica();
+        return fn(o.args[I].of_replica(replica)...);
+      });
+    }
+    (std::make_index_sequence<static_cast<std::size_t>(kArguments)>());
   }
   // The core of run(): fn(replica) on the threads of this worker for its part of the replicas 0 … count-1 (-1: all). A
   // training step whose batch has fewer rows than replicas runs on the first replicas only. A worker without a part

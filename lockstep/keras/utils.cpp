@@ -1,11 +1,15 @@
 #include "lockstep/keras/utils.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/keras_datasets.h"
+#include "lockstep/io/gfile.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/mersenne_internal.h"
 #include "lockstep/random/seeds.h"
@@ -161,6 +165,27 @@ data::Dataset timeseries_dataset_from_array(const Tensor& data, const Tensor& ta
           });
   if (o.shuffle) dataset = dataset.shuffle(o.batch_size ? *o.batch_size * 8 : 1024, seed);
   return o.batch_size ? dataset.batch(*o.batch_size) : dataset;
+}
+
+std::string get_file(const GetFileOptions& o) {
+  const bool is_remote = o.origin.find("://") != std::string::npos && !o.origin.starts_with("file://");
+  const std::string source = o.origin.starts_with("file://") ? o.origin.substr(7) : o.origin;
+  const std::string name = o.fname.empty() ? source.substr(source.find_last_of('/') + 1) : o.fname;
+  if (source.empty() || name.empty()) throw_invalid_argument("get_file requires an origin, and the name of a file");
+  std::string cache = o.cache_dir.empty() ? datasets::cache_folder() : o.cache_dir;
+  if (::access(cache.c_str(), W_OK) != 0) cache = "/tmp/.keras";  // as Keras does
+  const std::string folder = io::gfile::join(cache, o.cache_subdir);
+  const std::string path = io::gfile::join(folder, name);
+  const bool is_there = io::gfile::exists(path);
+  if (is_there && !o.force_download) return path;
+  if (is_remote) {
+    throw_unavailable(fmt::format(
+        "get_file: {} is not downloaded: lockstep does not access the network; save the file as {}", o.origin, path));
+  }
+  if (!io::gfile::exists(source)) throw_not_found(fmt::format("get_file: {} does not exist", source));
+  io::gfile::makedirs(folder);
+  io::gfile::copy(source, path, true);
+  return path;
 }
 
 }  // namespace lockstep::utils

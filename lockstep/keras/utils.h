@@ -100,6 +100,31 @@ Batch unpack_x_y_sample_weight(const Batch& data) {
 keras::Structure pack_x_y_sample_weight(const keras::Structure& x, const keras::Structure& y = {},
                                         const keras::Structure& sample_weight = {});
 
+struct GetFileOptions {
+  FieldNamesOnly names_only = {};
+  std::string fname = {};  // the name in the cache; default: that of the origin
+  std::string origin = {};
+  std::string cache_subdir = "datasets";
+  // Default: KERAS_HOME, or ~/.keras. As in Keras, /tmp/.keras where it is not there, or not writable.
+  std::string cache_dir = {};
+  bool force_download = false;
+};
+// keras.utils.get_file: the path of a copy of a local file, "file:///data/x.csv" or "/data/x.csv", in Keras's cache. A
+// file that is there already is not copied again, also of an origin on the network; nothing is downloaded. Throws
+// Unavailable for such an origin whose file is not in the cache, NotFound for a missing file. Archives are not
+// extracted.
+std::string get_file(const GetFileOptions& options);
+inline std::string get_file(const std::string& fname, GetFileOptions options) {
+  options.fname = fname;
+  return get_file(options);
+}
+// By position. A template, because GCC would take {.origin = ...} for a string.
+template <std::convertible_to<std::string> Origin>
+std::string get_file(const std::string& fname, const Origin& origin, GetFileOptions options = {}) {
+  options.origin = origin;
+  return get_file(fname, options);
+}
+
 struct TimeseriesOptions {
   FieldNamesOnly names_only = {};
   // Where they are not given by position.

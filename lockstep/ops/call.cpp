@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <new>
+#include <set>
 #include <stdexcept>
 
+#include <ATen/ops/all.h>
+#include <ATen/ops/isfinite.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -11,6 +14,7 @@
 #include "lockstep/ops/allocation_failure_internal.h"
 #include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/ops/numerics_internal.h"
 #include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/ops/table_internal.h"
 #include "lockstep/tensor/quantized_internal.h"
@@ -259,6 +263,22 @@ void name_quantized(const Signature& signature, const Attrs& attrs, Tensors& out
   }
 }
 
+// What debugging::enable_check_numerics() asks for. Operations that move values about, or that are called for values
+// that may be infinite, are not checked, as in TensorFlow.
+void check_finite(const Signature& signature, std::span<const Tensor> inputs, const Tensors& outputs) {
+  static const std::set<std::string_view> kSafe = {
+      "Cast",     "ConcatV2", "Const",        "ExpandDims", "Fill", "Gather",    "GatherV2", "Identity",
+      "IsFinite", "IsInf",    "Maximum",      "Minimum",    "Pack", "Pad",       "PadV2",    "ReadVariableOp",
+      "Reshape",  "Slice",    "StridedSlice", "Squeeze",    "Tile", "Transpose", "Unpack",   "Where"};
+  if (kSafe.contains(signature.name)) return;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& output = outputs[i];
+    if (!output.defined() || !output.is_value() || !is_floating(output.dtype())) continue;
+    if (at::isfinite(aten(output)).all().item<bool>()) continue;
+    fail(signature, inputs, fmt::format("output {} has NaN or infinite elements (enable_check_numerics)", i));
+  }
+}
+
 }  // namespace
 
 Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) {
@@ -269,6 +289,7 @@ Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& at
     if (!inputs.empty() && inputs[0].defined() && is_quantized(inputs[0].dtype()))
       name_quantized(*op.signature, attrs, outputs);
     if (MemoryLimit::active()) check_strings(outputs);
+    if (check_numerics_enabled.load(std::memory_order_relaxed)) check_finite(*op.signature, inputs, outputs);
     return outputs;
   });
 }

@@ -37,6 +37,12 @@ requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
   const Tensor tensor = value;
   return dtype == DType::kInvalid ? tensor : cast(tensor, dtype);
 }
+template <typename T>
+requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
+    constant(const T& value, const ConstantKeywords& o) {
+  const Tensor tensor = constant(value, o.dtype);
+  return o.shape.fully_known() ? reshape(tensor, o.shape) : tensor;
+}
 // A list of numbers, as tf.constant takes it: float32 of fractions.
 template <typename T>
 requires std::is_arithmetic_v<T> Tensor constant(const std::vector<T>& values, DTypeLike dtype = DType::kInvalid) {

@@ -10,6 +10,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/numerics_internal.h"
 
 namespace lockstep::debugging {
 namespace {
@@ -133,6 +134,9 @@ void assert_shapes(const std::vector<std::pair<Tensor, std::vector<NamedExtent>>
     }
   }
 }
+
+void enable_check_numerics() { ops::check_numerics_enabled = true; }
+void disable_check_numerics() { ops::check_numerics_enabled = false; }
 
 Tensor check_numerics(const Tensor& x, std::string_view message) {
   return ops::call1("CheckNumerics", {x}, {{"message", std::string(message)}});

@@ -76,6 +76,11 @@ class NamedExtent {
 // assert_shapes({{x, {"N", "Q"}}, {y, {"N", 3}}}).
 void assert_shapes(const std::vector<std::pair<Tensor, std::vector<NamedExtent>>>& shapes,
                    const AssertOptions& options = {});
+// From now on, and until disable_check_numerics(), an operation of which a result has a NaN or an infinite element
+// throws InvalidArgument, which names the operation; in all threads. Operations that only move values, and the compiled
+// inference of predict(), are not checked.
+void enable_check_numerics();
+void disable_check_numerics();
 // x. Throws InvalidArgument, beginning with the message, where it has a NaN or an infinite element.
 Tensor check_numerics(const Tensor& x, std::string_view message);
 

@@ -1,6 +1,7 @@
 // tf.train.Example, and the functions of tf.io that write and read it.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -142,6 +143,10 @@ class FixedLenFeature {
   };
   FixedLenFeature(const ShapeArg& shape, DTypeLike dtype, const DefaultValue& options)
       : options_{{}, shape, dtype, options.default_value} {}
+  // Of a list in braces; GCC would take {.default_value = 0} for one, hence a template.
+  template <int = 0>
+  FixedLenFeature(const ShapeArg& shape, DTypeLike dtype, std::initializer_list<Values> default_value)
+      : options_{{}, shape, dtype, Tensor(default_value, static_cast<DType>(dtype))} {}
   FixedLenFeature(const ShapeArg& shape, DTypeLike dtype, const char* default_value)
       : options_{{}, shape, dtype, Tensor::strings({default_value}, {})} {}
   const Options& options() const { return options_; }
@@ -220,6 +225,11 @@ Tensor decode_base64(const Tensor& input);
 // The features of a serialized Example, or of a vector of them, by name.
 Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescription& features);
 Nested<Tensor> parse_example(const Tensor& serialized, const FeatureDescription& features);
+// Of bytes: parse_single_example(example.SerializeToString(), description).
+template <std::same_as<std::string> Bytes>
+Nested<Tensor> parse_single_example(const Bytes& serialized, const FeatureDescription& features) {
+  return parse_single_example(Tensor::strings({serialized}, {}), features);
+}
 
 struct SequenceFeatures {
   FieldNamesOnly names_only = {};
@@ -228,6 +238,10 @@ struct SequenceFeatures {
 };
 // The context and the lists of features of a serialized SequenceExample: const auto [context, sequences] = …
 Nested<Tensor> parse_single_sequence_example(const Tensor& serialized, const SequenceFeatures& features);
+template <std::same_as<std::string> Bytes>
+Nested<Tensor> parse_single_sequence_example(const Bytes& serialized, const SequenceFeatures& features) {
+  return parse_single_sequence_example(Tensor::strings({serialized}, {}), features);
+}
 // Of a vector of them: the context, the lists of features, and the number of steps of each list that is dense.
 Nested<Tensor> parse_sequence_example(const Tensor& serialized, const SequenceFeatures& features);
 

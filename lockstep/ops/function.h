@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -250,6 +251,8 @@ class Function {
   Nested<Tensor> operator()(const Arguments&... arguments) const {
     return call({as_argument(arguments)...}, {is_python_value(arguments)...});
   }
+  // Of one list in braces: module.add({1.0, 2.0}).
+  Nested<Tensor> operator()(std::initializer_list<Values> values) const { return call({Tensor(values)}, {false}); }
   // `python_values`: for each argument, whether it is a number or a string. Such arguments are not inputs of the
   // function in a SavedModel. If it is empty, all arguments are tensors.
   Nested<Tensor> call(const std::vector<Nested<Tensor>>& arguments, const std::vector<bool>& python_values = {}) const;

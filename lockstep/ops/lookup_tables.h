@@ -16,8 +16,25 @@ namespace lockstep::lookup {
 
 // The entries of a table: keys and as many values.
 struct KeyValueTensorInitializer {
+  struct Arguments {
+    FieldNamesOnly names_only = {};
+    Tensor keys = {};
+    Tensor values = {};
+    DTypeLike key_dtype = DType::kInvalid;  // default: those of the tensors
+    DTypeLike value_dtype = DType::kInvalid;
+  };
   KeyValueTensorInitializer(const Tensor& keys, const Tensor& values) : keys(keys), values(values) {}
+  // tf.int64 of {0, 1}: KeyValueTensorInitializer(words, {0, 1}, string, int64).
+  KeyValueTensorInitializer(const Tensor& keys, const Tensor& values, DTypeLike key_dtype, DTypeLike value_dtype)
+      : keys(of_dtype(keys, key_dtype)), values(of_dtype(values, value_dtype)) {}
+  KeyValueTensorInitializer(const Arguments& o)
+      : KeyValueTensorInitializer(o.keys, o.values, o.key_dtype, o.value_dtype) {}
   Tensor keys, values;
+
+ private:
+  static Tensor of_dtype(const Tensor& x, DTypeLike dtype) {
+    return dtype == DType::kInvalid || dtype == x.dtype() ? x : x.astype(static_cast<DType>(dtype));
+  }
 };
 // The columns of a text file.
 struct TextFileIndex {
@@ -90,7 +107,14 @@ class StaticHashTable : public HashTable {
 
 class MutableHashTable : public HashTable {
  public:
+  struct Arguments {
+    FieldNamesOnly names_only = {};
+    DTypeLike key_dtype = DType::kString;
+    DTypeLike value_dtype = DType::kInt64;
+    FillValue default_value = {};
+  };
   MutableHashTable() = default;
+  MutableHashTable(const Arguments& o) : HashTable(o.key_dtype, o.value_dtype, o.default_value) {}
   MutableHashTable(DType key_dtype, DType value_dtype, const FillValue& default_value)
       : HashTable(key_dtype, value_dtype, default_value) {}
   void insert(const Tensor& keys, const Tensor& values) { put(keys, values, false); }

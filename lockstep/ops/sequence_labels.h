@@ -28,6 +28,13 @@ struct GreedyDecoderKeywords {
   bool merge_repeated = true;
   std::int64_t blank_index = -1;  // default: the last class
 };
+struct GreedyDecoderArguments {
+  FieldNamesOnly names_only = {};
+  Tensor inputs = {};
+  Tensor sequence_length = {};
+  bool merge_repeated = true;
+  std::int64_t blank_index = -1;
+};
 // inputs (steps, batch, classes).
 DecodedLabels ctc_greedy_decoder(const Tensor& inputs, const GreedyDecoderKeywords& o);
 template <std::convertible_to<Tensor> T = Tensor>
@@ -35,13 +42,26 @@ DecodedLabels ctc_greedy_decoder(const Tensor& inputs, const T& sequence_length,
   o.sequence_length = sequence_length;
   return ctc_greedy_decoder(inputs, o);
 }
+inline DecodedLabels ctc_greedy_decoder(const GreedyDecoderArguments& o) {
+  return ctc_greedy_decoder(o.inputs, {{}, o.sequence_length, o.merge_repeated, o.blank_index});
+}
 struct BeamSearchKeywords {
   FieldNamesOnly names_only = {};
   Tensor sequence_length = {};  // where it is not given by position
   std::int64_t beam_width = 100;
   std::int64_t top_paths = 1;
 };
+struct BeamSearchArguments {
+  FieldNamesOnly names_only = {};
+  Tensor inputs = {};
+  Tensor sequence_length = {};
+  std::int64_t beam_width = 100;
+  std::int64_t top_paths = 1;
+};
 DecodedLabels ctc_beam_search_decoder(const Tensor& inputs, const BeamSearchKeywords& o);
+inline DecodedLabels ctc_beam_search_decoder(const BeamSearchArguments& o) {
+  return ctc_beam_search_decoder(o.inputs, {{}, o.sequence_length, o.beam_width, o.top_paths});
+}
 template <std::convertible_to<Tensor> T = Tensor>
 DecodedLabels ctc_beam_search_decoder(const Tensor& inputs, const T& sequence_length, BeamSearchKeywords o = {}) {
   o.sequence_length = sequence_length;

@@ -30,8 +30,17 @@ class SparseTensor {
   SparseTensor(const Parts& parts);
   SparseTensor(const Tensor& indices, const Tensor& values, const Tensor& dense_shape)
       : SparseTensor(Parts{{}, indices, values, dense_shape}) {}
+  // With extents that are computed: SparseTensor(indices, values, {ops::shape(x)[0], 10}).
+  template <std::same_as<ShapeArg> S = ShapeArg>
+  SparseTensor(const Tensor& indices, const Tensor& values, const S& dense_shape)
+      : SparseTensor(Parts{{}, indices, values, ops::shape_tensor(dense_shape)}) {}
   // Of {"indices", "values", "dense_shape"}, as io::parse_single_example gives features of variable length.
   SparseTensor(const Nested<Tensor>& parts);
+  // As an element of a dataset: such a dict. A template, so that functions of structures are not meant.
+  template <std::same_as<Nested<Tensor>> N>
+  operator N() const {
+    return N::dict({{"indices", indices_}, {"values", values_}, {"dense_shape", dense_shape_}});
+  }
 
   const Tensor& indices() const { return indices_; }  // int64
   const Tensor& values() const { return values_; }
@@ -71,6 +80,11 @@ struct TransposeKeywords {
   ops::Ints perm = {};
 };
 
+struct ToDenseArguments {
+  FieldNamesOnly names_only = {};
+  SparseTensor sp_input;
+  FillValue default_value = {};
+};
 struct ToDenseKeywords {
   FieldNamesOnly names_only = {};
   FillValue default_value = {};  // default: 0 or ""
@@ -82,6 +96,7 @@ template <std::convertible_to<FillValue> Value>
 Tensor to_dense(const SparseTensor& sp_input, const Value& default_value) {
   return to_dense(sp_input, ToDenseKeywords{{}, default_value});
 }
+inline Tensor to_dense(const ToDenseArguments& o) { return to_dense(o.sp_input, {.default_value = o.default_value}); }
 SparseTensor from_dense(const Tensor& tensor);
 SparseTensor reorder(const SparseTensor& sp_input);
 SparseTensor add(const SparseTensor& a, const SparseTensor& b);
@@ -169,6 +184,10 @@ Tensor segment_sqrt_n(const Tensor& data, const Tensor& indices, const Tensor& s
 // In a larger shape of as many axes; without one, the smallest that the values fit. Throws InvalidArgument for a
 // smaller one.
 SparseTensor reset_shape(const SparseTensor& sp_input, const std::optional<Shape>& new_shape = std::nullopt);
+template <std::same_as<Shape> S = Shape>  // reset_shape(x, {3, 4})
+SparseTensor reset_shape(const SparseTensor& sp_input, const S& new_shape) {
+  return reset_shape(sp_input, std::optional<Shape>(new_shape));
+}
 
 }  // namespace sparse
 

@@ -83,8 +83,8 @@ Tensor regex_replace(const T& text, std::string_view pattern, std::string_view r
 }
 struct SubstrKeywords {
   FieldNamesOnly names_only = {};
-  int pos = 0;
-  int len = 0;
+  Tensor pos = 0;  // one number, or one for each text
+  Tensor len = 0;
   std::string_view unit = "BYTE";
 };
 inline Tensor substr(const Tensor& x, const SubstrKeywords& o) { return substr(x, o.pos, o.len, o.unit); }
@@ -100,6 +100,14 @@ struct ReplaceKeywords {
 };
 inline Tensor regex_replace(const Tensor& x, const ReplaceKeywords& o) {
   return regex_replace(x, o.pattern, o.rewrite, o.replace_global);
+}
+struct ReplaceGlobalKeywords {
+  FieldNamesOnly names_only = {};
+  bool replace_global = true;
+};
+inline Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite,
+                            const ReplaceGlobalKeywords& o) {
+  return regex_replace(x, pattern, rewrite, o.replace_global);
 }
 Tensor regex_full_match(const Tensor& x, std::string_view pattern);
 // The parts of one string, a vector, or of each of several, a ragged tensor; also a part, or the parts of one of the

@@ -110,6 +110,9 @@ class Signature {
   // The values of inputs that a call may leave out.
   const std::map<std::string, Tensor>& defaults() const { return defaults_; }
 
+  // inputs() and outputs() by name: infer.structured_outputs().at("output_0").
+  std::map<std::string, TensorSpec> structured_input_signature() const { return by_name(inputs_); }
+  std::map<std::string, TensorSpec> structured_outputs() const { return by_name(outputs_); }
   std::vector<std::string> input_names() const {
     std::vector<std::string> names;
     for (const TensorSpec& spec : inputs_) names.push_back(spec.name);
@@ -131,12 +134,28 @@ class Signature {
 
  private:
   friend struct ModelState;
+  static std::map<std::string, TensorSpec> by_name(const std::vector<TensorSpec>& specs) {
+    std::map<std::string, TensorSpec> out;
+    for (const TensorSpec& spec : specs) out.emplace(spec.name, spec);
+    return out;
+  }
   TensorDict call_with_one(const Tensor& input) const;
   std::string name_;
   std::vector<TensorSpec> inputs_, outputs_;
   std::map<std::string, Tensor> defaults_;
   std::function<Tensors(const Tensors&)> run_;  // inputs and outputs in the order above
   std::function<bool()> changes_state_;
+};
+
+// The signatures of a model by name.
+class SignatureMap : public std::map<std::string, Signature> {
+ public:
+  using map::map;
+  std::vector<std::string> keys() const {
+    std::vector<std::string> names;
+    for (const auto& [name, signature] : *this) names.push_back(name);
+    return names;
+  }
 };
 
 // A loaded SavedModel, or an object below its root. Under a strategy's scope its variables are that strategy's.
@@ -147,7 +166,7 @@ class LoadedModel {
 
   std::vector<std::string> signature_names() const;
   // All by name: loaded.signatures().at("serving_default").
-  std::map<std::string, Signature> signatures() const;
+  SignatureMap signatures() const;
   // Throws NotFound naming the nearest signature.
   Signature signatures(const std::string& name) const;
 

@@ -192,8 +192,8 @@ TensorDict Signature::operator()(const std::map<std::string, Tensor>& given) con
 
 std::vector<std::string> LoadedModel::signature_names() const { return state_->signature_names; }
 
-std::map<std::string, Signature> LoadedModel::signatures() const {
-  std::map<std::string, Signature> all;
+SignatureMap LoadedModel::signatures() const {
+  SignatureMap all;
   for (const Signature& signature : state_->signatures) all.emplace(signature.name(), signature);
   return all;
 }

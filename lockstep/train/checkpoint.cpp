@@ -168,15 +168,28 @@ distribute::VariablePtr Checkpoint::save_counter() const {
 }
 const Tracked& Checkpoint::root() const { return state_->root; }
 
-distribute::Variable Checkpoint::operator[](const std::string& name) const {
+std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> names;
+  for (const auto& [edge, object] : root().node().edges()) names.push_back(edge);
+  return names;
+}
+
+bool Checkpoint::contains(const std::string& name) const {
+  const std::vector<std::string> all = names();
+  return std::ranges::find(all, name) != all.end();
+}
+
+std::ostream& operator<<(std::ostream& out, const Checkpoint& checkpoint) {
+  return out << fmt::format("Checkpoint({})", fmt::join(checkpoint.names(), ", "));
+}
+
+distribute::Variable Checkpoint::operator[](const std::string& name) const {
   for (const auto& [edge, object] : root().node().edges()) {
-    names.push_back(edge);
     if (edge != name) continue;
     if (const distribute::VariablePtr variable = object.node().variable()) return variable;
     throw_invalid_argument(fmt::format("Checkpoint: '{}' is not a variable: use the object itself", name));
   }
-  throw_not_found(fmt::format("Checkpoint: no object has the name '{}': there are {}", name, fmt::join(names, ", ")));
+  throw_not_found(fmt::format("Checkpoint: no object has the name '{}': there are {}", name, fmt::join(names(), ", ")));
 }
 
 std::string Checkpoint::write(const std::string& prefix, const CheckpointOptions& options) const {

@@ -102,6 +102,9 @@ class Checkpoint {
   // Adds an object, or another one under its name, as checkpoint.name = object does in Python. Where a checkpoint was
   // restored before, the object gets its values of it. Throws InvalidArgument for a name of the root's own parts.
   void track(const std::string& name, const Tracked& object) const;
+  // The names of the objects, and whether there is one of this name: hasattr(checkpoint, "step").
+  std::vector<std::string> names() const;
+  bool contains(const std::string& name) const;
   // checkpoint["step"].assign_add(1): the variable of this name, as checkpoint.step in Python. Throws NotFound for
   // another name, InvalidArgument for an object that is not a variable.
   distribute::Variable operator[](const std::string& name) const;
@@ -149,6 +152,9 @@ class Checkpoint {
   LoadStatus load(const std::string& prefix, const CheckpointOptions& options) const;
   std::shared_ptr<State> state_;
 };
+
+// "Checkpoint(model, optimizer)": the names of its objects.
+std::ostream& operator<<(std::ostream& out, const Checkpoint& checkpoint);
 
 // The path of a checkpoint, or none, which prints as "None": std::cout << manager.save().
 class CheckpointPath : public std::optional<std::string> {

@@ -40,6 +40,14 @@ struct CheckpointManagerKeywords {
   std::function<void()> init_fn = {};
 };
 
+// manager.save({.checkpoint_number = step}).
+struct ManagerSaveKeywords {
+  FieldNamesOnly names_only = {};
+  Place checkpoint_number = {};  // a number, or a variable or a tensor of one; default: of save_counter
+  bool check_interval = true;
+  CheckpointOptions options = {};
+};
+
 // Writes DIRECTORY/NAME-N and keeps the newest `max_to_keep`, by the rules of TensorFlow 2.21: what the
 // folder's `checkpoint` file lists with a time after its last_preserved_timestamp is managed; checkpoints
 // written by plain Checkpoint::save are never deleted. A new checkpoint is on disk, and named in the
@@ -67,6 +75,9 @@ class CheckpointManager {
   // save_counter, which always counts, unless one is given.
   CheckpointPath save(std::optional<std::int64_t> checkpoint_number = {}, bool check_interval = true,
                       const CheckpointOptions& options = {});
+  CheckpointPath save(const ManagerSaveKeywords& o) {
+    return save(o.checkpoint_number.number(), o.check_interval, o.options);
+  }
 
   // Restores the newest checkpoint and returns its path. When it is damaged or missing, a warning names
   // it and the next older one in the folder is tried. Without any: calls init_fn and returns nothing.

@@ -3,6 +3,9 @@
 namespace lockstep::constraints {
 
 BuiltInConstraint::BuiltInConstraint(const char* class_name, const Json& config)
-    : BuiltInConstraint(get(Json{{"module", "keras.constraints"}, {"class_name", class_name}, {"config", config}})) {}
+    : BuiltInConstraint(of_class(class_name, config)) {}
+ConstraintPtr BuiltInConstraint::of_class(const char* class_name, const Json& config) {
+  return get(Json{{"module", "keras.constraints"}, {"class_name", class_name}, {"config", config}});
+}
 
 }  // namespace lockstep::constraints

@@ -26,17 +26,20 @@ class BuiltInConstraint : public Constraint {
  protected:
   explicit BuiltInConstraint(ConstraintPtr built_in) : built_in_(std::move(built_in)) {}
   BuiltInConstraint(const char* class_name, const Json& config);
+  // Keras's own object: constraints::MaxNorm::from_config({{"max_value", 1.0}}).
+  static ConstraintPtr of_class(const char* class_name, const Json& config);
 
  private:
   const ConstraintPtr built_in_;
 };
 
-#define LOCKSTEP_BASE(Name, parameters, arguments)                                   \
-  class Name : public BuiltInConstraint {                                            \
-   public:                                                                           \
-    explicit Name parameters : BuiltInConstraint(constraints::Name arguments) {}     \
-    template <std::same_as<keras::detail::ConfigOnly> Config>                        \
-    explicit Name(const Config& config) : BuiltInConstraint(#Name, config.config) {} \
+#define LOCKSTEP_BASE(Name, parameters, arguments)                                           \
+  class Name : public BuiltInConstraint {                                                    \
+   public:                                                                                   \
+    explicit Name parameters : BuiltInConstraint(constraints::Name arguments) {}             \
+    template <std::same_as<keras::detail::ConfigOnly> Config>                                \
+    explicit Name(const Config& config) : BuiltInConstraint(#Name, config.config) {}         \
+    static ConstraintPtr from_config(const Json& config) { return of_class(#Name, config); } \
   };
 LOCKSTEP_BASE(MaxNorm, (double max_value = 2, Axes axis = 0), (max_value, std::move(axis)))
 LOCKSTEP_BASE(MinMaxNorm, (double min_value = 0.0, double max_value = 1.0, double rate = 1.0, Axes axis = 0),

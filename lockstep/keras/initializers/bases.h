@@ -29,17 +29,20 @@ class BuiltInInitializer : public Initializer {
  protected:
   explicit BuiltInInitializer(InitializerPtr built_in) : built_in_(std::move(built_in)) {}
   BuiltInInitializer(const char* class_name, const Json& config);
+  // Keras's own object: initializers::RandomNormal::from_config({{"stddev", 0.1}}).
+  static InitializerPtr of_class(const char* class_name, const Json& config);
 
  private:
   const InitializerPtr built_in_;
 };
 
-#define LOCKSTEP_BASE(Name, parameters, arguments)                                    \
-  class Name : public BuiltInInitializer {                                            \
-   public:                                                                            \
-    explicit Name parameters : BuiltInInitializer(initializers::Name arguments) {}    \
-    template <std::same_as<keras::detail::ConfigOnly> Config>                         \
-    explicit Name(const Config& config) : BuiltInInitializer(#Name, config.config) {} \
+#define LOCKSTEP_BASE(Name, parameters, arguments)                                            \
+  class Name : public BuiltInInitializer {                                                    \
+   public:                                                                                    \
+    explicit Name parameters : BuiltInInitializer(initializers::Name arguments) {}            \
+    template <std::same_as<keras::detail::ConfigOnly> Config>                                 \
+    explicit Name(const Config& config) : BuiltInInitializer(#Name, config.config) {}         \
+    static InitializerPtr from_config(const Json& config) { return of_class(#Name, config); } \
   };
 LOCKSTEP_BASE(VarianceScaling, (VarianceScalingOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(GlorotUniform, (FanOptions options = {}), (std::move(options)))

@@ -44,6 +44,10 @@ BuiltInLayer::BuiltInLayer(const char* class_name, const Json& config) {
   hold(deserialize_layer({{"module", "keras.layers"}, {"class_name", class_name}, {"config", std::move(held)}}));
 }
 
+LayerHandle BuiltInLayer::layer_from_config(const char* class_name, const Json& config) {
+  return deserialize_layer({{"module", "keras.layers"}, {"class_name", class_name}, {"config", config}});
+}
+
 void BuiltInLayer::hold(LayerPtr built_in) {
   built_in_ = std::move(built_in);
   trainable_ = built_in_->trainable_;

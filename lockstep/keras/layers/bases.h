@@ -51,6 +51,8 @@ class BuiltInLayer : public Layer {
   const LayerPtr& built_in() const { return built_in_; }
 
  protected:
+  // Keras's own layer: layers::Dense::from_config(config).
+  static LayerHandle layer_from_config(const char* class_name, const Json& config);
   explicit BuiltInLayer(std::nullptr_t) {}
   // Takes the name, and gives the layer to be held a name that is not counted.
   explicit BuiltInLayer(std::string& name);
@@ -141,12 +143,13 @@ class Wrapper : public keras::Layer {
   static LayerHandle wrapped_in(const Json& config);
 };
 
-#define LOCKSTEP_BASE_OF(Kind, Name, parameters, arguments)                         \
-  class Name : public keras::Kind {                                                 \
-   public:                                                                          \
-    explicit Name parameters : Kind(options.name) { hold(layers::Name arguments); } \
-    template <std::same_as<keras::detail::ConfigOnly> Config>                       \
-    explicit Name(const Config& config) : Kind(#Name, config.config) {}             \
+#define LOCKSTEP_BASE_OF(Kind, Name, parameters, arguments)                                         \
+  class Name : public keras::Kind {                                                                 \
+   public:                                                                                          \
+    explicit Name parameters : Kind(options.name) { hold(layers::Name arguments); }                 \
+    template <std::same_as<keras::detail::ConfigOnly> Config>                                       \
+    explicit Name(const Config& config) : Kind(#Name, config.config) {}                             \
+    static LayerHandle from_config(const Json& config) { return layer_from_config(#Name, config); } \
   };
 #define LOCKSTEP_BASE(Name, parameters, arguments) LOCKSTEP_BASE_OF(BuiltInLayer, Name, parameters, arguments)
 LOCKSTEP_BASE(Dense, (std::int64_t units, DenseOptions options = {}), (units, std::move(options)))

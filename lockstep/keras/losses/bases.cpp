@@ -6,8 +6,10 @@ BuiltInLoss::BuiltInLoss(LossPtr built_in) : built_in_(std::move(built_in)) {
   name_ = built_in_->name_;
   reduction_ = built_in_->reduction_;
 }
-BuiltInLoss::BuiltInLoss(const char* class_name, const Json& config)
-    : BuiltInLoss(deserialize({{"module", "keras.losses"}, {"class_name", class_name}, {"config", config}})) {}
+BuiltInLoss::BuiltInLoss(const char* class_name, const Json& config) : BuiltInLoss(of_class(class_name, config)) {}
+LossPtr BuiltInLoss::of_class(const char* class_name, const Json& config) {
+  return deserialize({{"module", "keras.losses"}, {"class_name", class_name}, {"config", config}});
+}
 
 bool BuiltInLoss::mixes_rows(int rank) const { return built_in_->mixes_rows(rank); }
 

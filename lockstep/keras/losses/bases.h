@@ -31,18 +31,21 @@ class BuiltInLoss : public Loss {
  protected:
   explicit BuiltInLoss(LossPtr built_in);
   BuiltInLoss(const char* class_name, const Json& config);
+  // Keras's own object: losses::Huber::from_config({{"delta", 2.0}}).
+  static LossPtr of_class(const char* class_name, const Json& config);
   Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred, const Tensor& values) const override;
 
  private:
   LossPtr built_in_;
 };
 
-#define LOCKSTEP_BASE(Name, parameters, arguments)                             \
-  class Name : public BuiltInLoss {                                            \
-   public:                                                                     \
-    explicit Name parameters : BuiltInLoss(losses::Name arguments) {}          \
-    template <std::same_as<keras::detail::ConfigOnly> Config>                  \
-    explicit Name(const Config& config) : BuiltInLoss(#Name, config.config) {} \
+#define LOCKSTEP_BASE(Name, parameters, arguments)                                     \
+  class Name : public BuiltInLoss {                                                    \
+   public:                                                                             \
+    explicit Name parameters : BuiltInLoss(losses::Name arguments) {}                  \
+    template <std::same_as<keras::detail::ConfigOnly> Config>                          \
+    explicit Name(const Config& config) : BuiltInLoss(#Name, config.config) {}         \
+    static LossPtr from_config(const Json& config) { return of_class(#Name, config); } \
   };
 LOCKSTEP_BASE(MeanSquaredError, (LossOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(MeanAbsoluteError, (LossOptions options = {}), (std::move(options)))

@@ -11,7 +11,10 @@ BuiltInMetric::BuiltInMetric(MetricPtr built_in) : built_in_(std::move(built_in)
   take_variables();
 }
 BuiltInMetric::BuiltInMetric(const char* class_name, const Json& config)
-    : BuiltInMetric(deserialize({{"module", "keras.metrics"}, {"class_name", class_name}, {"config", config}})) {}
+    : BuiltInMetric(of_class(class_name, config)) {}
+MetricPtr BuiltInMetric::of_class(const char* class_name, const Json& config) {
+  return deserialize({{"module", "keras.metrics"}, {"class_name", class_name}, {"config", config}});
+}
 
 const BuiltInMetric& BuiltInMetric::plain() {
   static const auto* const metric = new BuiltInMetric(MetricPtr());

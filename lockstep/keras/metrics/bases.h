@@ -35,6 +35,8 @@ class BuiltInMetric : public Metric {
  protected:
   explicit BuiltInMetric(MetricPtr built_in);
   BuiltInMetric(const char* class_name, const Json& config);
+  // Keras's own object: metrics::Mean::from_config({{"name", "loss"}}).
+  static MetricPtr of_class(const char* class_name, const Json& config);
 
  private:
   static const BuiltInMetric& plain();
@@ -45,12 +47,13 @@ class BuiltInMetric : public Metric {
   std::size_t taken_ = 0;
 };
 
-#define LOCKSTEP_BASE(Name, parameters, arguments)                               \
-  class Name : public BuiltInMetric {                                            \
-   public:                                                                       \
-    explicit Name parameters : BuiltInMetric(metrics::Name arguments) {}         \
-    template <std::same_as<keras::detail::ConfigOnly> Config>                    \
-    explicit Name(const Config& config) : BuiltInMetric(#Name, config.config) {} \
+#define LOCKSTEP_BASE(Name, parameters, arguments)                                       \
+  class Name : public BuiltInMetric {                                                    \
+   public:                                                                               \
+    explicit Name parameters : BuiltInMetric(metrics::Name arguments) {}                 \
+    template <std::same_as<keras::detail::ConfigOnly> Config>                            \
+    explicit Name(const Config& config) : BuiltInMetric(#Name, config.config) {}         \
+    static MetricPtr from_config(const Json& config) { return of_class(#Name, config); } \
   };
 LOCKSTEP_BASE(Mean, (MetricOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(Sum, (MetricOptions options = {}), (std::move(options)))

@@ -23,6 +23,9 @@ BuiltInOptimizer::BuiltInOptimizer(const char* class_name, const Json& config)
     : BuiltInOptimizer(
           deserialize({{"module", "keras.optimizers"}, {"class_name", class_name}, {"config", without_name(config)}}),
           config.value("name", std::string())) {}
+OptimizerPtr BuiltInOptimizer::of_class(const char* class_name, const Json& config) {
+  return deserialize({{"module", "keras.optimizers"}, {"class_name", class_name}, {"config", config}});
+}
 BuiltInOptimizer::BuiltInOptimizer(std::nullptr_t) : Optimizer(nullptr) {}
 
 const BuiltInOptimizer& BuiltInOptimizer::plain() {

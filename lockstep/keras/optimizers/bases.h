@@ -31,6 +31,8 @@ class BuiltInOptimizer : public Optimizer {
   // An optimizer whose name is not counted; `given` is the name that the options have.
   BuiltInOptimizer(OptimizerPtr built_in, std::string given);
   BuiltInOptimizer(const char* class_name, const Json& config);
+  // Keras's own object: optimizers::Adam::from_config({{"learning_rate", 0.01}}).
+  static OptimizerPtr of_class(const char* class_name, const Json& config);
   void create_slots() override;
   void update_step(const Tensor& gradient, const VariablePtr& variable, const Tensor& learning_rate) override;
   void update(Step& step) override;
@@ -56,6 +58,7 @@ class BuiltInOptimizer : public Optimizer {
         : BuiltInOptimizer(optimizers::Name(std::move(learning_rate), unnamed(options)), options.name) {}              \
     template <std::same_as<keras::detail::ConfigOnly> Config>                                                          \
     explicit Name(const Config& config) : BuiltInOptimizer(#Name, config.config) {}                                    \
+    static OptimizerPtr from_config(const Json& config) { return of_class(#Name, config); }                            \
   };
 LOCKSTEP_BASE(SGD, SGDOptions)
 LOCKSTEP_BASE(Adam, AdamOptions)

@@ -26,17 +26,20 @@ class BuiltInRegularizer : public Regularizer {
  protected:
   explicit BuiltInRegularizer(RegularizerPtr built_in) : built_in_(std::move(built_in)) {}
   BuiltInRegularizer(const char* class_name, const Json& config);
+  // Keras's own object: regularizers::L2::from_config({{"l2", 0.1}}).
+  static RegularizerPtr of_class(const char* class_name, const Json& config);
 
  private:
   const RegularizerPtr built_in_;
 };
 
-#define LOCKSTEP_BASE(Name, parameters, arguments)                                    \
-  class Name : public BuiltInRegularizer {                                            \
-   public:                                                                            \
-    explicit Name parameters : BuiltInRegularizer(regularizers::Name arguments) {}    \
-    template <std::same_as<keras::detail::ConfigOnly> Config>                         \
-    explicit Name(const Config& config) : BuiltInRegularizer(#Name, config.config) {} \
+#define LOCKSTEP_BASE(Name, parameters, arguments)                                            \
+  class Name : public BuiltInRegularizer {                                                    \
+   public:                                                                                    \
+    explicit Name parameters : BuiltInRegularizer(regularizers::Name arguments) {}            \
+    template <std::same_as<keras::detail::ConfigOnly> Config>                                 \
+    explicit Name(const Config& config) : BuiltInRegularizer(#Name, config.config) {}         \
+    static RegularizerPtr from_config(const Json& config) { return of_class(#Name, config); } \
   };
 LOCKSTEP_BASE(L1, (double l1 = 0.01), (l1))
 LOCKSTEP_BASE(L2, (double l2 = 0.01), (l2))

@@ -3,8 +3,9 @@
 namespace lockstep::schedules {
 
 BuiltInSchedule::BuiltInSchedule(const char* class_name, const Json& config)
-    : BuiltInSchedule(
-          deserialize(Json{{"module", "keras.optimizers.schedules"}, {"class_name", class_name}, {"config", config}})) {
+    : BuiltInSchedule(of_class(class_name, config)) {}
+SchedulePtr BuiltInSchedule::of_class(const char* class_name, const Json& config) {
+  return deserialize(Json{{"module", "keras.optimizers.schedules"}, {"class_name", class_name}, {"config", config}});
 }
 
 }  // namespace lockstep::schedules

@@ -27,17 +27,20 @@ class BuiltInSchedule : public LearningRateSchedule {
  protected:
   explicit BuiltInSchedule(SchedulePtr built_in) : built_in_(std::move(built_in)) {}
   BuiltInSchedule(const char* class_name, const Json& config);
+  // Keras's own object: schedules::ExponentialDecay::from_config(config).
+  static SchedulePtr of_class(const char* class_name, const Json& config);
 
  private:
   const SchedulePtr built_in_;
 };
 
-#define LOCKSTEP_BASE(Name, parameters, arguments)                                 \
-  class Name : public BuiltInSchedule {                                            \
-   public:                                                                         \
-    explicit Name parameters : BuiltInSchedule(schedules::Name arguments) {}       \
-    template <std::same_as<keras::detail::ConfigOnly> Config>                      \
-    explicit Name(const Config& config) : BuiltInSchedule(#Name, config.config) {} \
+#define LOCKSTEP_BASE(Name, parameters, arguments)                                         \
+  class Name : public BuiltInSchedule {                                                    \
+   public:                                                                                 \
+    explicit Name parameters : BuiltInSchedule(schedules::Name arguments) {}               \
+    template <std::same_as<keras::detail::ConfigOnly> Config>                              \
+    explicit Name(const Config& config) : BuiltInSchedule(#Name, config.config) {}         \
+    static SchedulePtr from_config(const Json& config) { return of_class(#Name, config); } \
   };
 LOCKSTEP_BASE(ExponentialDecay,
               (double initial_learning_rate, double decay_steps, double decay_rate,
