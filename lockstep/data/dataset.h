@@ -173,21 +173,25 @@ class Dataset {
 
   // ---- transformations ---------------------------------------------------------------------------------
   // fn takes the element (or a tuple's parts, at most 16) and returns an element. It is called in order, by one thread:
-  // num_parallel_calls has no effect. prefetch() runs it in parallel with the training.
-  template <typename Fn>
+  // num_parallel_calls has no effect. prefetch() runs it in parallel with the training. The default of Fn, here and
+  // below, is for names that several functions have: map(ops::square).
+  template <typename Fn = Tensor (*)(const Tensor&)>
   Dataset map(Fn fn, std::int64_t num_parallel_calls = 1) const {
     static_cast<void>(num_parallel_calls);
     return map_elements(internal::element_function<Element>(std::move(fn)));
   }
-  template <typename Fn>
+  Dataset map(Tensor (*fn)(const Tensor&, const Tensor&), std::int64_t num_parallel_calls = 1) const {
+    return map<decltype(fn)>(fn, num_parallel_calls);
+  }
+  template <typename Fn = Tensor (*)(const Tensor&)>
   Dataset map(Fn fn, const MapOptions& options) const {
     return map(std::move(fn), options.num_parallel_calls);
   }
-  template <typename Fn>
+  template <typename Fn = Tensor (*)(const Tensor&)>
   Dataset filter(Fn fn) const {
     return filter_elements(predicate(std::move(fn)));
   }
-  template <typename Fn>
+  template <typename Fn = Tensor (*)(const Tensor&)>
   Dataset take_while(Fn fn) const {
     return take_elements_while(predicate(std::move(fn)));
   }
@@ -341,7 +345,7 @@ class Dataset {
   // beginning `shift` elements after the other (default: size): dataset.window(3, {.shift = 1}).flat_map(...).
   Windows window(std::int64_t size, const WindowOptions& options = {}) const;
   // Calls fn(state, element) for all elements in order, beginning with initial_state; returns the last state.
-  template <typename Fn>
+  template <typename Fn = Tensor (*)(const Tensor&, const Tensor&)>
   Element reduce(const Element& initial_state, Fn fn) const {
     static_assert(
         std::is_invocable_r_v<Element, Fn&, const Element&, const Element&>,
@@ -353,7 +357,7 @@ class Dataset {
     return state;
   }
   // A number counts as a scalar, int32 (int64 of a std::int64_t) of a whole one, else float32.
-  template <typename T, typename Fn>
+  template <typename T, typename Fn = Tensor (*)(const Tensor&, const Tensor&)>
   requires std::is_arithmetic_v<T> Element reduce(T initial_state, Fn fn)
   const { return reduce(Element(Tensor(initial_state)), std::move(fn)); }
   // Declares the number of elements; iterating throws FailedPrecondition if it differs.

@@ -176,13 +176,14 @@ struct MapKeywords {
   DTypeLike fn_output_signature = DType::kInvalid;
 };
 // fn of each row of the tensors, stacked. Throws InvalidArgument for tensors of different numbers of rows, and for
-// results of another dtype than the one that is declared.
-template <typename Fn>
+// results of another dtype than the one that is declared. The default of Fn, here and below, is for names that several
+// functions have: map_fn(ops::square, x).
+template <typename Fn = Tensor (*)(const Tensor&)>
 Nested<Tensor> map_fn(Fn fn, const Nested<Tensor>& elems, const MapKeywords& o = {}) {
   const DType declared = DType(o.dtype) == DType::kInvalid ? DType(o.fn_output_signature) : DType(o.dtype);
   return internal::checked_dtype(internal::map_rows(internal::of_parts(std::move(fn)), elems), declared);
 }
-template <typename Fn>
+template <typename Fn = Tensor (*)(const Tensor&)>
 Nested<Tensor> vectorized_map(Fn fn, const Nested<Tensor>& elems) {
   return map_fn(std::move(fn), elems);
 }
@@ -193,15 +194,15 @@ struct ScanKeywords {
   bool reverse = false;
 };
 // fn(accumulated, row) for one row after the other: all results, stacked, or the last one.
-template <typename Fn>
+template <typename Fn = Tensor (*)(const Tensor&, const Tensor&)>
 Nested<Tensor> scan(Fn fn, const Nested<Tensor>& elems, const ScanKeywords& keywords = {}) {
   return internal::scan(internal::of_parts(std::move(fn)), elems, keywords.initializer, keywords.reverse, true);
 }
-template <typename Fn>
+template <typename Fn = Tensor (*)(const Tensor&, const Tensor&)>
 Nested<Tensor> foldl(Fn fn, const Nested<Tensor>& elems, const Nested<Tensor>& initializer = {}) {
   return internal::scan(internal::of_parts(std::move(fn)), elems, initializer, false, false);
 }
-template <typename Fn>
+template <typename Fn = Tensor (*)(const Tensor&, const Tensor&)>
 Nested<Tensor> foldr(Fn fn, const Nested<Tensor>& elems, const Nested<Tensor>& initializer = {}) {
   return internal::scan(internal::of_parts(std::move(fn)), elems, initializer, true, false);
 }
@@ -225,7 +226,7 @@ using ops::cond;
 using ops::vectorized_map;
 using ops::while_loop;
 
-template <typename Fn>
+template <typename Fn = Tensor (*)(const Tensor&)>
 Nested<Tensor> map(Fn f, const Nested<Tensor>& xs) {
   return ops::map_fn(std::move(f), xs);
 }
@@ -243,7 +244,7 @@ struct AssociativeScanKeywords {
   int axis = 0;
 };
 // f(a, b), associative, of slices of elems: all partial results.
-template <typename Fn>
+template <typename Fn = Tensor (*)(const Tensor&, const Tensor&)>
 Nested<Tensor> associative_scan(Fn f, const Nested<Tensor>& elems, const AssociativeScanKeywords& keywords = {}) {
   return ops::internal::associative_scan(ops::internal::of_parts(std::move(f)), elems, keywords.reverse, keywords.axis);
 }

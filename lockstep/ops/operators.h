@@ -3,6 +3,8 @@
 // dtype of the tensor; an integer tensor cannot be combined with a fraction (InvalidArgument).
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -29,11 +31,13 @@ Tensor operator!=(const Tensor& a, Number b);
 Tensor operator%(const Tensor& a, Number b);
 // Of tensors of strings: mood == "good".
 template <typename Text>
-requires std::convertible_to<const Text&, std::string> Tensor operator==(const Tensor& a, const Text& text) {
+concept TextOperand = std::convertible_to<const Text&, std::string> && !std::same_as<Text, std::nullptr_t>;
+template <TextOperand Text>
+Tensor operator==(const Tensor& a, const Text& text) {
   return a == Tensor::strings({std::string(text)}, {});
 }
-template <typename Text>
-requires std::convertible_to<const Text&, std::string> Tensor operator!=(const Tensor& a, const Text& text) {
+template <TextOperand Text>
+Tensor operator!=(const Tensor& a, const Text& text) {
   return a != Tensor::strings({std::string(text)}, {});
 }
 Tensor operator<(Number a, const Tensor& b);

@@ -252,13 +252,8 @@ requires RaggedPair<C, A> && RaggedPair<C, B> RaggedResult<C> where(const C& con
   return ragged_values(condition, [&](const Tensor& places) { return where(places, values(yes), values(no)); });
 }
 // Applies fn to each row, as map_ragged().
-template <typename Fn, std::same_as<RaggedTensor> R>
+template <typename Fn = Tensor (*)(const Tensor&), std::same_as<RaggedTensor> R>
 RaggedRow map_fn(Fn fn, const R& elems) {
-  return lockstep::map_ragged(fn, elems);
-}
-// A function of an overloaded name, such as ops::square.
-template <std::same_as<RaggedTensor> R>
-RaggedRow map_fn(Tensor (*fn)(const Tensor&), const R& elems) {
   return lockstep::map_ragged(fn, elems);
 }
 

@@ -77,7 +77,7 @@ Generator Generator::from_non_deterministic_state() {
 
 // As TensorFlow: the counter moves on as if this many numbers had been drawn, and the numbers are those of the
 // stateless operations. Replicas of a strategy have the same counter and their own keys.
-Generator::Draw Generator::next(const ShapeArg& shape) {
+Generator::Draw Generator::next(const ShapeArg& shape) const {
   const Tensor dims = long_shape(shape);
   const Tensor count = ops::cast(ops::reduce_prod(dims), DType::kUInt64);
   const Tensor state = ops::bitcast(ops::call1("RngReadAndSkip", {state_->handle(), philox(), count}), DType::kUInt64);
@@ -92,20 +92,20 @@ Generator::Draw Generator::next(const ShapeArg& shape) {
   return {dims, key, ops::slice_axis(state, 0, 0, 2)};
 }
 
-Tensor Generator::normal(const NormalNumbers& o) {
+Tensor Generator::normal(const NormalNumbers& o) const {
   const Draw d = next(o.shape);
   return scaled(ops::call1("StatelessRandomNormalV2", {d.shape, d.key, d.counter, philox()}, {{"dtype", o.dtype}}),
                 o.mean, o.stddev);
 }
-Tensor Generator::normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype) {
+Tensor Generator::normal(const ShapeArg& shape, double mean, double stddev, DTypeLike dtype) const {
   return normal({.shape = shape, .mean = mean, .stddev = stddev, .dtype = dtype});
 }
-Tensor Generator::truncated_normal(const NormalNumbers& o) {
+Tensor Generator::truncated_normal(const NormalNumbers& o) const {
   const Draw d = next(o.shape);
   return scaled(ops::call1("StatelessTruncatedNormalV2", {d.shape, d.key, d.counter, philox()}, {{"dtype", o.dtype}}),
                 o.mean, o.stddev);
 }
-Tensor Generator::uniform(const UniformNumbers& o) {
+Tensor Generator::uniform(const UniformNumbers& o) const {
   return draw_uniform(
       {.minval = o.minval, .maxval = o.maxval, .dtype = o.dtype},
       [&] {
@@ -118,37 +118,38 @@ Tensor Generator::uniform(const UniformNumbers& o) {
       },
       [&] { return uniform_full_int(o.shape, o.dtype); });
 }
-Tensor Generator::uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype) {
+Tensor Generator::uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype) const {
   return uniform({.shape = shape, .minval = minval, .maxval = maxval, .dtype = dtype});
 }
-Tensor Generator::uniform_full_int(const ShapeArg& shape, DTypeLike dtype) {
+Tensor Generator::uniform_full_int(const ShapeArg& shape, DTypeLike dtype) const {
   const Draw d = next(shape);
   return ops::call1("StatelessRandomUniformFullIntV2", {d.shape, d.key, d.counter, philox()}, {{"dtype", dtype}});
 }
-Tensor Generator::binomial(const ShapeArg& shape, const Parameter& counts, const Parameter& probs, DTypeLike dtype) {
+Tensor Generator::binomial(const ShapeArg& shape, const Parameter& counts, const Parameter& probs,
+                           DTypeLike dtype) const {
   const Tensor dims = long_shape(shape), given = probs;
   return ops::call1("StatefulRandomBinomial",
                     {state_->handle(), long_algorithm(), dims, ops::cast(counts, given.dtype()), given},
                     {{"dtype", dtype}});
 }
-Tensor Generator::make_seeds(std::int64_t count) {
+Tensor Generator::make_seeds(std::int64_t count) const {
   const Tensor keys = uniform_full_int({count}, DType::kInt64);
   return ops::stack({keys, ops::zeros_like(keys)});
 }
-std::vector<Generator> Generator::split(std::int64_t count) {
+std::vector<Generator> Generator::split(std::int64_t count) const {
   std::vector<Generator> generators;
   for (const std::int64_t key : uniform_full_int({count}, DType::kInt64).to_vector<std::int64_t>())
     generators.push_back(Generator(state_of(0, 0, key)));
   return generators;
 }
-void Generator::skip(std::int64_t delta) {
+void Generator::skip(std::int64_t delta) const {
   ops::call("RngSkip", {state_->handle(), long_algorithm(), Tensor::scalar(delta)});
 }
-void Generator::reset_from_seed(std::int64_t seed) { state_.assign(state_of(seed, 0, 0)); }
-void Generator::reset_from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter) {
+void Generator::reset_from_seed(std::int64_t seed) const { state_.assign(state_of(seed, 0, 0)); }
+void Generator::reset_from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter) const {
   state_.assign(state_of_counter(key, counter));
 }
-void Generator::reset(const Tensor& state) { state_.assign(ops::cast(state, DType::kInt64)); }
+void Generator::reset(const Tensor& state) const { state_.assign(ops::cast(state, DType::kInt64)); }
 std::int64_t Generator::algorithm() const { return kPhilox; }
 std::int64_t Generator::key() const { return state_[2].item<std::int64_t>(); }
 

@@ -19,12 +19,18 @@
 
 namespace lockstep::random {
 
-// tf.random.Generator of the Philox algorithm. Copies share the state. Made in the scope of a strategy, it draws other
-// numbers in each replica: the key is mixed with the replica's number.
+// tf.random.Generator of the Philox algorithm. A handle: copies share the state, which draws from const ones change
+// too. Made in the scope of a strategy, it draws other numbers in each replica: the key is mixed with the replica's
+// number.
 class Generator {
  public:
   struct AlgorithmKeywords {
     FieldNamesOnly names_only = {};
+    std::string_view alg = "auto_select";
+  };
+  struct SeedKeywords {
+    FieldNamesOnly names_only = {};
+    std::int64_t seed = 0;
     std::string_view alg = "auto_select";
   };
   struct DTypeKeywords {
@@ -41,6 +47,7 @@ class Generator {
   static Generator from_seed(std::int64_t seed);
   // Throws InvalidArgument for another algorithm than "philox" or "auto_select".
   static Generator from_seed(std::int64_t seed, const AlgorithmKeywords& keywords);
+  static Generator from_seed(const SeedKeywords& o) { return from_seed(o.seed, AlgorithmKeywords{{}, o.alg}); }
   static Generator from_state(const Tensor& state);  // three int64: counter, and key last
   static Generator from_state(const Tensor& state, const AlgorithmKeywords& keywords);
   // Share the variable. Templates, so that numbers in braces are a tensor.
@@ -58,46 +65,46 @@ class Generator {
   static Generator from_non_deterministic_state();
 
   // Shapes by position are templates, because GCC would take {.shape = ...} for a list.
-  Tensor normal(const NormalNumbers& keywords);
+  Tensor normal(const NormalNumbers& keywords) const;
   template <std::convertible_to<ShapeArg> S = ShapeArg>
-  Tensor normal(const S& shape, NormalNumbers options = {}) {
+  Tensor normal(const S& shape, NormalNumbers options = {}) const {
     options.shape = shape;
     return normal(options);
   }
-  Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32);
-  Tensor truncated_normal(const NormalNumbers& keywords);
+  Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DTypeLike dtype = DType::kFloat32) const;
+  Tensor truncated_normal(const NormalNumbers& keywords) const;
   template <std::convertible_to<ShapeArg> S = ShapeArg>
-  Tensor truncated_normal(const S& shape, NormalNumbers options = {}) {
+  Tensor truncated_normal(const S& shape, NormalNumbers options = {}) const {
     options.shape = shape;
     return truncated_normal(options);
   }
   // Throws InvalidArgument for integers with one limit.
-  Tensor uniform(const UniformNumbers& keywords);
+  Tensor uniform(const UniformNumbers& keywords) const;
   template <std::convertible_to<ShapeArg> S = ShapeArg>
-  Tensor uniform(const S& shape, UniformNumbers options = {}) {
+  Tensor uniform(const S& shape, UniformNumbers options = {}) const {
     options.shape = shape;
     return uniform(options);
   }
-  Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32);
-  Tensor uniform_full_int(const ShapeArg& shape, DTypeLike dtype = DType::kUInt64);
-  Tensor uniform_full_int(const ShapeArg& shape, const DTypeKeywords& keywords) {
+  Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32) const;
+  Tensor uniform_full_int(const ShapeArg& shape, DTypeLike dtype = DType::kUInt64) const;
+  Tensor uniform_full_int(const ShapeArg& shape, const DTypeKeywords& keywords) const {
     return uniform_full_int(shape, keywords.dtype);
   }
   // The shape ends with the shape that counts and probs have together.
   Tensor binomial(const ShapeArg& shape, const Parameter& counts, const Parameter& probs,
-                  DTypeLike dtype = DType::kInt32);
-  Tensor binomial(const ShapeArg& shape, const BinomialNumbers& o) {
+                  DTypeLike dtype = DType::kInt32) const;
+  Tensor binomial(const ShapeArg& shape, const BinomialNumbers& o) const {
     return binomial(shape, o.counts, o.probs, o.dtype);
   }
   // Seeds for stateless functions, int64 (2, count): column by column.
-  Tensor make_seeds(std::int64_t count = 1);
+  Tensor make_seeds(std::int64_t count = 1) const;
   // Independent generators.
-  std::vector<Generator> split(std::int64_t count = 1);
+  std::vector<Generator> split(std::int64_t count = 1) const;
   // As if `delta` numbers had been drawn.
-  void skip(std::int64_t delta);
-  void reset_from_seed(std::int64_t seed);
-  void reset_from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter);
-  void reset(const Tensor& state);
+  void skip(std::int64_t delta) const;
+  void reset_from_seed(std::int64_t seed) const;
+  void reset_from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter) const;
+  void reset(const Tensor& state) const;
 
   // Three int64, not trainable; checkpoints contain it.
   const distribute::Variable& state() const { return state_; }
@@ -112,7 +119,7 @@ class Generator {
   struct Draw {
     Tensor shape, key, counter;
   };
-  Draw next(const ShapeArg& shape);
+  Draw next(const ShapeArg& shape) const;
 
   distribute::Variable state_;
   bool in_strategy_;

@@ -30,17 +30,18 @@ Structure map(const std::function<Structure(const Tensors&)>& fn, const std::vec
 }  // namespace internal
 
 // The structure of the results of fn, which is called with the tensors of one path of all structures. Throws
-// InvalidArgument for structures that differ.
-template <internal::OfLeaves<Tensor> Fn>
+// InvalidArgument for structures that differ. The defaults of Fn are for names that several functions have:
+// map_structure(ops::add, a, b).
+template <internal::OfLeaves<Tensor> Fn = Tensor (*)(const Tensor&)>
 Structure map_structure(Fn fn, const Structure& structure) {
   return internal::map([&fn](const Tensors& x) -> Structure { return fn(x[0]); }, {structure});
 }
 // Of numbers: map_structure(fn, {1, 2}).
-template <internal::OfLeaves<Tensor> Fn>
+template <internal::OfLeaves<Tensor> Fn = Tensor (*)(const Tensor&)>
 Structure map_structure(Fn fn, std::initializer_list<Tensor> list) {
   return internal::map([&fn](const Tensors& x) -> Structure { return fn(x[0]); }, {Structure(Tensors(list))});
 }
-template <internal::OfLeaves<Tensor, Tensor> Fn>
+template <internal::OfLeaves<Tensor, Tensor> Fn = Tensor (*)(const Tensor&, const Tensor&)>
 Structure map_structure(Fn fn, const Structure& a, const Structure& b) {
   return internal::map([&fn](const Tensors& x) -> Structure { return fn(x[0], x[1]); }, {a, b});
 }

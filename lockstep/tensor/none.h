@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <vector>
@@ -56,5 +57,7 @@ bool operator==(const std::map<Key, T>& dict, NoneType) {
 }
 inline bool operator==(const Tensor& x, std::nullopt_t) { return !x.defined(); }
 inline bool operator==(const Nested<Tensor>& x, std::nullopt_t) { return !x.defined(); }
+inline bool operator==(const Tensor& x, std::nullptr_t) { return !x.defined(); }
+inline bool operator==(const Nested<Tensor>& x, std::nullptr_t) { return !x.defined(); }
 
 }  // namespace lockstep

@@ -69,6 +69,18 @@ TEST(LinesOfDraws, StacksOfCellsDoSoTwice) {
   expect_near(floats(layers::RNN(cells)(sequences(), {.training = true})), {2.3595188, 2.5496545}, 1e-6);
 }
 
+TEST(LinesOfDraws, GeneratorsAreHandles) {
+  const auto generator = tf::random::Generator::from_seed({.seed = 1, .alg = "philox"});
+  const Numbers first = {0.43842, -0.5344};
+  expect_near(numbers(generator.truncated_normal({2})), first, 1e-5);
+  generator.reset_from_seed(1);
+  expect_near(numbers(generator.normal({.shape = {2}})), first, 1e-5);
+  const auto parts = tf::random::Generator::from_seed(1234).split(3);
+  Numbers drawn;
+  for (const auto& part : parts) drawn.push_back(double(part.normal({})));
+  expect_near(drawn, {0.22508, -0.29994, -0.30391}, 1e-5);
+}
+
 // Resizing rounds pixels of integers in a call of its own, and makes them float32 in functions, datasets and predict().
 TEST(LinesOfImages, ResizedIntegersAreFractionsInGraphs) {
   const Tensor images = ls::ops::cast(ls::ops::reshape(ls::ops::range(32) * 37 % 256, {2, 4, 4, 1}), "uint8");

@@ -249,6 +249,15 @@ TEST(Names, NoneOrAnObject) {
   }
 }
 
+TEST(Names, NullIsNone) {
+  const ls::Variable x(2.0), y(3.0);
+  ls::GradientTape tape;
+  const auto gradients = tape.gradient(x * x, {{"x", x}, {"y", y}});
+  EXPECT_TRUE(gradients["y"] == nullptr);
+  EXPECT_TRUE(gradients["x"] != nullptr);
+  EXPECT_TRUE(nullptr == Tensor());
+}
+
 TEST(Names, IteratorsByTheirFullNames) {
   const auto dataset = ls::data::Dataset::range(3);
   auto iterator = ls::iter(dataset);
