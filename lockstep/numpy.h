@@ -158,7 +158,7 @@ inline Tensor ones(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) {
 inline Tensor ones(const ShapeArg& shape, const DTypeKeywords& o) { return ones(shape, o.dtype); }
 inline Tensor empty(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) { return zeros(shape, dtype); }
 inline Tensor full(const ShapeArg& shape, const Array& value, DTypeLike dtype = DType::kInvalid) {
-  return internal::cast(ops::zeros(shape, value.dtype()) + value, dtype);
+  return internal::cast(ops::broadcast_to(value, shape), dtype);
 }
 inline Tensor full(const ShapeArg& shape, const Array& value, const DTypeKeywords& o) {
   return full(shape, value, o.dtype);

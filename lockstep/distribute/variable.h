@@ -214,9 +214,14 @@ class Variable : public std::shared_ptr<VariableImpl>, public AssignmentForms<Va
   requires std::convertible_to<std::invoke_result_t<const F&>, Tensor>
   explicit Variable(const F& make, VariableOptions options = {})
       : Variable(create(static_cast<Tensor>(make()), std::move(options))) {}
-  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-  explicit Variable(T initial_value, VariableOptions options = {})  // float32, or int32 of an integer
+  // float32, int32 of an integer, bool of a bool.
+  template <typename T>
+  requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) explicit Variable(T initial_value,
+                                                                                VariableOptions options = {})
       : Variable(Number(initial_value), std::move(options)) {}
+  template <std::same_as<bool> T>
+  explicit Variable(T initial_value, VariableOptions options = {})
+      : Variable(create(Tensor(initial_value), std::move(options))) {}
   explicit Variable(const KerasVariableArguments& o)
       : Variable(o.initializer.value(o.shape, o.dtype), {.trainable = o.trainable, .name = o.name, .dtype = o.dtype}) {}
   explicit Variable(const VariableArguments& o)

@@ -83,9 +83,16 @@ Tensor eye(const T& rows, DTypeLike dtype = DType::kFloat32) {
   return eye_of(static_cast<Tensor>(rows), dtype);
 }
 inline Tensor eye(const Tensor& rows, DTypeLike dtype = DType::kFloat32) { return eye_of(rows, dtype); }
-Tensor fill(const ShapeArg& shape, Number value);  // int32 of a whole number, else float32
+// Of a bool, bool; of another number int32 if it is whole, else float32.
+Tensor fill(const ShapeArg& shape, Number value);
 template <typename T>
-requires std::is_arithmetic_v<T> Tensor fill(const ShapeArg& shape, T value) { return fill(shape, Number(value)); }
+requires std::is_arithmetic_v<T> Tensor fill(const ShapeArg& shape, T value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return fill(shape, Tensor(value));
+  } else {
+    return fill(shape, Number(value));
+  }
+}
 inline Tensor fill(const ShapeArg& shape, const char* text) { return fill(shape, Tensor::strings({text}, {})); }
 Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
 // With limits that are computed: range(ops::shape(x)[0]).
@@ -181,7 +188,7 @@ inline Tensor cumsum(const Tensor& x) { return cumsum(x, 0); }
 inline Tensor cumprod(const Tensor& x) { return cumprod(x, 0); }
 Tensor where(const Tensor& condition, const Tensor& yes, Number no);
 Tensor where(const Tensor& condition, Number yes, const Tensor& no);
-Tensor where(const Tensor& condition, Number yes, Number no);  // int32 of whole numbers, else float32
+Tensor where(const Tensor& condition, Number yes, Number no);  // int32 of whole numbers, else float32; bool of bools
 // A number next to a tensor has the tensor's dtype, rather than that of a tensor of its own.
 #define LOCKSTEP_NUMBER_LEFT(function) \
   template <typename T>                \
@@ -198,7 +205,11 @@ LOCKSTEP_NUMBER_RIGHT(floor_mod)
 #undef LOCKSTEP_NUMBER_RIGHT
 template <typename A, typename B>
 requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) Tensor where(const Tensor& condition, A yes, B no) {
-  return where(condition, Number(yes), Number(no));
+  if constexpr (std::is_same_v<A, bool> && std::is_same_v<B, bool>) {
+    return where(condition, Tensor(yes), Tensor(no));
+  } else {
+    return where(condition, Number(yes), Number(no));
+  }
 }
 template <typename T>
 requires std::is_arithmetic_v<T> Tensor where(const Tensor& condition, const Tensor& yes, T no) {

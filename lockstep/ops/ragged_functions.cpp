@@ -45,6 +45,10 @@ Tensor spread(const Tensor& values, const RaggedTensor& frame) {
 
 }  // namespace
 
+RaggedTensor ragged_rows(const RaggedTensor& x, const std::function<RaggedTensor(const Tensor&)>& fn) {
+  return x.ragged_rank() == 0 ? fn(x.flat_values()) : x.with_values(ragged_rows(x.values(), fn));
+}
+
 RaggedTensor ragged_elementwise(const char* what, const RaggedTensor& a, const RaggedTensor& b,
                                 const std::function<Tensor(const Tensor&, const Tensor&)>& fn) {
   if (a.ragged_rank() == 0 && b.ragged_rank() == 0) return RaggedTensor(fn(a.flat_values(), b.flat_values()));

@@ -34,6 +34,8 @@ template <typename A, typename B = A>
 using RaggedResult =
     std::conditional_t<std::derived_from<A, RaggedRow> || std::derived_from<B, RaggedRow>, RaggedRow, RaggedTensor>;
 
+// x with fn of its values, which gives a row for each of them: one ragged axis more.
+RaggedTensor ragged_rows(const RaggedTensor& x, const std::function<RaggedTensor(const Tensor&)>& fn);
 // x with fn of its values.
 template <Ragged R, typename Fn>
 RaggedResult<R> ragged_values(const R& x, Fn fn) {
@@ -279,6 +281,27 @@ LOCKSTEP_RAGGED_VALUES(length)
 LOCKSTEP_RAGGED_VALUES(to_number)
 LOCKSTEP_RAGGED_VALUES(as_string)
 #undef LOCKSTEP_RAGGED_VALUES
+// The parts of each string are a further axis.
+template <Ragged R>
+Parts split(const R& x, std::string_view separator = "", std::int64_t maxsplit = -1) {
+  return Parts(ragged_rows(x, [&](const Tensor& values) { return split(values, separator, maxsplit); }));
+}
+template <Ragged R>
+Parts split(const R& x, const SplitKeywords& keywords) {
+  return split(x, keywords.sep, keywords.maxsplit);
+}
+template <Ragged R>
+Parts bytes_split(const R& x) {
+  return Parts(ragged_rows(x, [](const Tensor& values) { return bytes_split(values); }));
+}
+template <Ragged R>
+Parts unicode_split(const R& x, const EncodingKeywords& keywords) {
+  return Parts(ragged_rows(x, [&](const Tensor& values) { return unicode_split(values, keywords); }));
+}
+template <Ragged R>
+Parts unicode_split(const R& x, std::string_view input_encoding = "UTF-8") {
+  return unicode_split(x, EncodingKeywords{.input_encoding = input_encoding});
+}
 template <Ragged R>
 RaggedResult<R> length(const R& x, const LengthKeywords& keywords) {
   return ragged_values(x, [&](const Tensor& values) { return length(values, keywords); });

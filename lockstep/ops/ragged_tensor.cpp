@@ -150,9 +150,10 @@ RaggedTensor RaggedTensor::with_values(const RaggedTensor& values) const {
   out.uniform_[0] = uniform(0);
   return out;
 }
-RaggedTensor RaggedTensor::values() const {
+RaggedRow RaggedTensor::values() const {
   const Tensors splits(nested_row_splits().begin() + 1, splits_.end());
-  return RaggedTensor({}, values_, splits, uniform_.empty() ? Ints{} : Ints(uniform_.begin() + 1, uniform_.end()));
+  return RaggedRow(
+      RaggedTensor({}, values_, splits, uniform_.empty() ? Ints{} : Ints(uniform_.begin() + 1, uniform_.end())));
 }
 std::int64_t RaggedTensor::nrows() const { return row_splits().dim(0) - 1; }
 Tensor RaggedTensor::row_starts() const { return ops::slice_axis(row_splits(), 0, 0, -1); }

@@ -26,16 +26,12 @@ struct RaggedFromTensorKeywords {
   Tensor lengths = {};     // of each row
   FillValue padding = {};  // dropped at the ends of rows
 };
-// All arguments of from_row_splits() and its like by name.
-struct RaggedParts {
+struct UniformRowsKeywords {
   FieldNamesOnly names_only = {};
-  Tensor values = {};
-  Tensor row_splits = {};
-  Tensor row_lengths = {};
-  Tensor value_rowids = {};
-  std::optional<std::int64_t> nrows = std::nullopt;
   std::int64_t uniform_row_length = 0;
+  std::optional<std::int64_t> nrows = std::nullopt;
 };
+struct RaggedParts;
 struct RaggedLengthsKeywords {
   FieldNamesOnly names_only = {};
   int axis = 1;
@@ -68,30 +64,30 @@ class RaggedTensor {
                                       const Tensor& row_splits) {  // from_row_splits({3, 1}, {0, 2})
     return from_row_splits(RaggedTensor(values), row_splits);
   }
-  static RaggedTensor from_row_splits(const RaggedParts& o) { return from_row_splits(o.values, o.row_splits); }
+  static RaggedTensor from_row_splits(const RaggedParts& o);
   static RaggedTensor from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths);
   static RaggedTensor from_row_lengths(const Tensor& values, const Tensor& row_lengths) {
     return from_row_lengths(RaggedTensor(values), row_lengths);
   }
-  static RaggedTensor from_row_lengths(const RaggedParts& o) { return from_row_lengths(o.values, o.row_lengths); }
+  static RaggedTensor from_row_lengths(const RaggedParts& o);
   static RaggedTensor from_value_rowids(const RaggedTensor& values, const Tensor& value_rowids,
                                         std::optional<std::int64_t> nrows = std::nullopt);
   static RaggedTensor from_value_rowids(const Tensor& values, const Tensor& value_rowids,
                                         std::optional<std::int64_t> nrows = std::nullopt) {
     return from_value_rowids(RaggedTensor(values), value_rowids, nrows);
   }
-  static RaggedTensor from_value_rowids(const RaggedParts& o) {
-    return from_value_rowids(o.values, o.value_rowids, o.nrows);
-  }
+  static RaggedTensor from_value_rowids(const RaggedParts& o);
   // By the first place of each row, or the place after its last.
   static RaggedTensor from_row_starts(const RaggedTensor& values, const Tensor& row_starts);
   static RaggedTensor from_row_starts(const Tensor& values, const Tensor& row_starts) {
     return from_row_starts(RaggedTensor(values), row_starts);
   }
+  static RaggedTensor from_row_starts(const RaggedParts& o);
   static RaggedTensor from_row_limits(const RaggedTensor& values, const Tensor& row_limits);
   static RaggedTensor from_row_limits(const Tensor& values, const Tensor& row_limits) {
     return from_row_limits(RaggedTensor(values), row_limits);
   }
+  static RaggedTensor from_row_limits(const RaggedParts& o);
   // Rows of equal length. Throws InvalidArgument where the values are not a multiple of it, and for rows of length 0
   // without their number.
   static RaggedTensor from_uniform_row_length(const RaggedTensor& values, std::int64_t uniform_row_length,
@@ -101,9 +97,10 @@ class RaggedTensor {
     return from_uniform_row_length(RaggedTensor(values), uniform_row_length, nrows);
   }
   template <std::convertible_to<RaggedTensor> V = Tensor>
-  static RaggedTensor from_uniform_row_length(const V& values, const RaggedParts& o) {
+  static RaggedTensor from_uniform_row_length(const V& values, const UniformRowsKeywords& o) {
     return from_uniform_row_length(RaggedTensor(values), o.uniform_row_length, o.nrows);
   }
+  static RaggedTensor from_uniform_row_length(const RaggedParts& o);
   // Of several ragged axes, the parts of the outermost first.
   static RaggedTensor from_nested_row_splits(const Tensor& flat_values, const Tensors& nested_row_splits);
   static RaggedTensor from_nested_row_lengths(const Tensor& flat_values, const Tensors& nested_row_lengths);
@@ -125,7 +122,7 @@ class RaggedTensor {
   // Of rows that were made of equal length; empty for others.
   std::optional<std::int64_t> uniform_row_length() const;
   const Tensor& flat_values() const { return values_; }
-  RaggedTensor values() const;                                         // one ragged axis less
+  RaggedRow values() const;                                            // one ragged axis less
   const Tensor& row_splits() const { return nested_row_splits()[0]; }  // int64
   const Tensors& nested_row_splits() const;
   Tensor row_lengths() const;
@@ -176,6 +173,45 @@ class RaggedTensor {
   Tensors splits_;                     // of the outermost axis first
   std::vector<std::int64_t> uniform_;  // as uniform() has them; may be shorter than the splits
 };
+// All arguments of from_row_splits() and its like by name.
+struct RaggedParts {
+  FieldNamesOnly names_only = {};
+  // A tensor, its elements in braces, or a ragged tensor.
+  class RowValues : public RaggedTensor {
+   public:
+    RowValues() = default;
+    RowValues(const Tensor& values) : RaggedTensor(values) {}
+    RowValues(std::initializer_list<Values> values) : RaggedTensor(Tensor(values)) {}
+    template <std::derived_from<RaggedTensor> R>
+    RowValues(const R& values) : RaggedTensor(values) {}
+  };
+  RowValues values = RowValues();
+  Tensor row_splits = {};
+  Tensor row_lengths = {};
+  Tensor row_starts = {};
+  Tensor row_limits = {};
+  Tensor value_rowids = {};
+  std::int64_t uniform_row_length = 0;
+  std::optional<std::int64_t> nrows = std::nullopt;
+};
+inline RaggedTensor RaggedTensor::from_row_splits(const RaggedParts& o) {
+  return from_row_splits(static_cast<const RaggedTensor&>(o.values), o.row_splits);
+}
+inline RaggedTensor RaggedTensor::from_row_lengths(const RaggedParts& o) {
+  return from_row_lengths(static_cast<const RaggedTensor&>(o.values), o.row_lengths);
+}
+inline RaggedTensor RaggedTensor::from_value_rowids(const RaggedParts& o) {
+  return from_value_rowids(static_cast<const RaggedTensor&>(o.values), o.value_rowids, o.nrows);
+}
+inline RaggedTensor RaggedTensor::from_row_starts(const RaggedParts& o) {
+  return from_row_starts(static_cast<const RaggedTensor&>(o.values), o.row_starts);
+}
+inline RaggedTensor RaggedTensor::from_row_limits(const RaggedParts& o) {
+  return from_row_limits(static_cast<const RaggedTensor&>(o.values), o.row_limits);
+}
+inline RaggedTensor RaggedTensor::from_uniform_row_length(const RaggedParts& o) {
+  return from_uniform_row_length(static_cast<const RaggedTensor&>(o.values), o.uniform_row_length, o.nrows);
+}
 struct RaggedTensor::NestedParts {
   FieldNamesOnly names_only = {};
   Tensor flat_values = {};
@@ -198,6 +234,10 @@ class RaggedRow : public RaggedTensor {
   template <typename T>
   std::vector<T> to_vector() const {
     return static_cast<Tensor>(*this).to_vector<T>();
+  }
+  template <typename T>
+  T item() const {
+    return static_cast<Tensor>(*this).item<T>();
   }
   // float(row[0]), int(row[0]): of one element.
   template <typename T>

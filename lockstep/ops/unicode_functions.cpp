@@ -49,22 +49,19 @@ std::pair<Parts, RaggedRow> unicode_split_with_offsets(const Text& x, const Enco
 }
 Parts unicode_split(const Tensor& x, const EncodingKeywords& o) { return unicode_split_with_offsets(x, o).first; }
 
-Tensor encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& o) {
+RaggedRow encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& o) {
   if (input.ragged_rank() == 0) {
     const Tensor& values = input.flat_values();
-    if (values.rank() == 2) return encoded(RaggedTensor::from_uniform_rows(values), o);
-    if (values.rank() == 1) {
-      const Tensor splits = Tensor::from_vector(std::vector<std::int64_t>{0, values.dim(0)});
-      return ops::reshape(encoded(RaggedTensor::from_row_splits(values, splits), o), Shape{});
-    }
+    if (values.rank() == 0) throw_invalid_argument("unicode_encode: found a scalar, expected one axis or more");
+    if (values.rank() > 1) return encoded(RaggedTensor::from_uniform_rows(values), o);
+    const Tensor splits = Tensor::from_vector(std::vector<std::int64_t>{0, values.dim(0)});
+    const Tensor texts = encoded(RaggedTensor::from_row_splits(values, splits), o);
+    return RaggedRow(ops::reshape(texts, Shape{}));
   }
-  if (input.shape().rank() != 2) {
-    throw_invalid_argument(
-        fmt::format("unicode_encode: found shape {}, expected one or two axes", input.shape().to_string()));
-  }
-  return ops::call1(
+  if (input.shape().rank() > 2) return RaggedRow(input.with_values(encoded(input.values(), o)));
+  return RaggedRow(ops::call1(
       "UnicodeEncode", {input.flat_values(), input.row_splits()},
-      {{"output_encoding", o.output_encoding}, {"errors", o.errors}, {"replacement_char", o.replacement_char}});
+      {{"output_encoding", o.output_encoding}, {"errors", o.errors}, {"replacement_char", o.replacement_char}}));
 }
 Tensor unicode_transcode(const Text& input, const UnicodeTranscodeKeywords& o) {
   return ops::call1("UnicodeTranscode", {input},

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/ragged_functions.h"
 #include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/ops/string_functions.h"
 
@@ -41,14 +42,21 @@ struct UnicodeEncodeKeywords {
   std::string errors = "replace";
   std::int64_t replacement_char = 0xFFFD;
 };
-// A string of the code points of each row; of a vector one string. Templates, because a list of numbers is a tensor.
-Tensor encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& keywords);
-template <std::convertible_to<RaggedTensor> T = Tensor>
-Tensor unicode_encode(const T& input, const UnicodeEncodeKeywords& keywords) {
+// A string of the code points of each innermost row; of a vector one string.
+RaggedRow encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& keywords);
+inline Tensor unicode_encode(const Tensor& input, const UnicodeEncodeKeywords& keywords) {
   return encoded(input, keywords);
 }
-template <std::convertible_to<RaggedTensor> T = Tensor, std::convertible_to<std::string> S>
-Tensor unicode_encode(const T& input, const S& output_encoding) {
+template <std::convertible_to<std::string> S>
+Tensor unicode_encode(const Tensor& input, const S& output_encoding) {
+  return encoded(input, {.output_encoding = output_encoding});
+}
+template <Ragged R>
+RaggedRow unicode_encode(const R& input, const UnicodeEncodeKeywords& keywords) {
+  return encoded(input, keywords);
+}
+template <Ragged R, std::convertible_to<std::string> S>
+RaggedRow unicode_encode(const R& input, const S& output_encoding) {
   return encoded(input, {.output_encoding = output_encoding});
 }
 
@@ -63,5 +71,23 @@ struct UnicodeTranscodeKeywords {
 Tensor unicode_transcode(const Text& input, const UnicodeTranscodeKeywords& keywords);
 // The number of the script of each code point, as ICU numbers them; int32.
 Tensor unicode_script(const Tensor& input);
+
+// Of ragged strings or code points.
+template <Ragged R>
+RaggedRow unicode_decode(const R& input, const UnicodeDecodeKeywords& keywords) {
+  return RaggedRow(ragged_rows(input, [&](const Tensor& values) { return unicode_decode(Text(values), keywords); }));
+}
+template <Ragged R, std::convertible_to<std::string> S>
+RaggedRow unicode_decode(const R& input, const S& input_encoding) {
+  return unicode_decode(input, UnicodeDecodeKeywords{.input_encoding = input_encoding});
+}
+template <Ragged R>
+RaggedResult<R> unicode_transcode(const R& input, const UnicodeTranscodeKeywords& keywords) {
+  return ragged_values(input, [&](const Tensor& values) { return unicode_transcode(Text(values), keywords); });
+}
+template <Ragged R>
+RaggedResult<R> unicode_script(const R& input) {
+  return ragged_values(input, [](const Tensor& values) { return unicode_script(values); });
+}
 
 }  // namespace lockstep::strings
