@@ -3,24 +3,17 @@
 #include <span>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/ragged_functions.h"
 
 namespace lockstep::strings {
 namespace {
 
 Tensor text(std::string_view value) { return Tensor::strings({std::string(value)}, {}); }
 
-Tensor one_axis(const char* function, const Tensor& x) {
-  if (x.rank() > 1)
-    throw_invalid_argument(
-        fmt::format("strings::{}: found shape {}, expected one axis at most", function, x.shape().to_string()));
-  return x.rank() == 0 ? ops::expand_dims(x, 0) : x;
-}
+Tensor one_axis(const Tensor& x) { return x.rank() == 0 ? ops::expand_dims(x, 0) : x; }
 
 }  // namespace
 
@@ -52,7 +45,8 @@ Parts::operator std::vector<std::vector<std::string>>() const {
   return rows;
 }
 Parts split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) {
-  const Tensor texts = one_axis("split", x);
+  if (x.rank() > 1) return split(RaggedTensor::from_uniform_rows(x), separator, maxsplit);
+  const Tensor texts = one_axis(x);
   const Tensors parts = ops::call("StringSplitV2", {texts, text(separator)}, {{"maxsplit", maxsplit}});
   const std::vector<std::int64_t> places = parts[0].to_vector<std::int64_t>();
   const std::vector<std::string>& words = parts[1].string_values();
@@ -61,8 +55,9 @@ Parts split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) 
   return {rows, x.rank() == 0};
 }
 Parts bytes_split(const Tensor& x) {
+  if (x.rank() > 1) return bytes_split(RaggedTensor::from_uniform_rows(x));
   std::vector<std::vector<std::string>> rows;
-  for (const std::string& each : one_axis("bytes_split", x).string_values()) {
+  for (const std::string& each : one_axis(x).string_values()) {
     rows.emplace_back();
     for (const char byte : each) rows.back().emplace_back(1, byte);
   }

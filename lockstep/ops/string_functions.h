@@ -1,5 +1,4 @@
 // tf.strings: functions of string tensors. Names, order of arguments and defaults are TensorFlow's; patterns are RE2's.
-// Functions that split take strings of one axis at most and throw InvalidArgument for others.
 #pragma once
 
 #include <concepts>

@@ -10,17 +10,17 @@ namespace lockstep::strings {
 namespace {
 
 // The results of UnicodeDecode or UnicodeDecodeWithOffsets: splits, code points, and perhaps offsets.
-Tensors decode(const char* op, const Tensor& input, const UnicodeDecodeKeywords& o,
-               const char* function = "unicode_decode") {
-  if (input.rank() > 1) {
-    throw_invalid_argument(
-        fmt::format("{}: found shape {}, expected one axis at most", function, input.shape().to_string()));
-  }
+Tensors decode(const char* op, const Tensor& input, const UnicodeDecodeKeywords& o) {
   return ops::call(op, {input.rank() == 0 ? ops::reshape(input, {1}) : input},
                    {{"input_encoding", o.input_encoding},
                     {"errors", o.errors},
                     {"replacement_char", o.replacement_char},
                     {"replace_control_characters", o.replace_control_characters}});
+}
+void require_one_axis(const char* function, const Tensor& input) {
+  if (input.rank() <= 1) return;
+  throw_invalid_argument(
+      fmt::format("strings::{}: found shape {}, expected one axis at most", function, input.shape().to_string()));
 }
 RaggedRow rows(const Tensor& input, const Tensor& values, const Tensor& splits) {
   return RaggedRow(input.rank() == 0 ? RaggedTensor(values) : RaggedTensor::from_row_splits(values, splits));
@@ -29,25 +29,30 @@ RaggedRow rows(const Tensor& input, const Tensor& values, const Tensor& splits) 
 }  // namespace
 
 RaggedRow unicode_decode(const Text& input, const UnicodeDecodeKeywords& o) {
+  if (input.rank() > 1) return unicode_decode(RaggedTensor::from_uniform_rows(input), o);
   const Tensors made = decode("UnicodeDecode", input, o);
   return rows(input, made[1], made[0]);
 }
 std::pair<RaggedRow, RaggedRow> unicode_decode_with_offsets(const Text& input, const UnicodeDecodeKeywords& o) {
+  require_one_axis("unicode_decode_with_offsets", input);
   const Tensors made = decode("UnicodeDecodeWithOffsets", input, o);
   return {rows(input, made[1], made[0]), rows(input, made[2], made[0])};
 }
 
 std::pair<Parts, RaggedRow> unicode_split_with_offsets(const Text& x, const EncodingKeywords& o) {
   const std::string encoding(o.input_encoding), errors(o.errors);
-  const Tensors made =
-      decode("UnicodeDecodeWithOffsets", x, {{}, encoding, errors, o.replacement_char}, "strings::unicode_split");
+  require_one_axis("unicode_split_with_offsets", x);
+  const Tensors made = decode("UnicodeDecodeWithOffsets", x, {{}, encoding, errors, o.replacement_char});
   const Tensor each = ops::range(made[1].dim(0) + 1, DType::kInt64);
   const Tensor characters =
       ops::call1("UnicodeEncode", {made[1], each},
                  {{"output_encoding", encoding}, {"errors", errors}, {"replacement_char", o.replacement_char}});
   return {Parts(rows(x, characters, made[0])), rows(x, made[2], made[0])};
 }
-Parts unicode_split(const Tensor& x, const EncodingKeywords& o) { return unicode_split_with_offsets(x, o).first; }
+Parts unicode_split(const Tensor& x, const EncodingKeywords& o) {
+  if (x.rank() > 1) return unicode_split(RaggedTensor::from_uniform_rows(x), o);
+  return unicode_split_with_offsets(x, o).first;
+}
 
 RaggedRow encoded(const RaggedTensor& input, const UnicodeEncodeKeywords& o) {
   if (input.ragged_rank() == 0) {

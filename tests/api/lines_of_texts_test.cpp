@@ -44,6 +44,14 @@ TEST(LinesOfTexts, PartsOfRaggedStrings) {
             std::string("\0c", 2));
 }
 
+TEST(LinesOfTexts, TextsOfTwoAxes) {
+  const Tensor texts = {{"a b", "c"}, {"d", "e f"}};
+  EXPECT_EQ(tf::strings::split(texts).to_list(), (ls::Json{{{"a", "b"}, {"c"}}, {{"d"}, {"e", "f"}}}));
+  EXPECT_EQ(tf::strings::bytes_split(texts)[1].to_list(), (ls::Json{{"d"}, {"e", " ", "f"}}));
+  EXPECT_EQ(tf::strings::unicode_split(texts, "UTF-8")[0].to_list(), (ls::Json{{"a", " ", "b"}, {"c"}}));
+  EXPECT_EQ(tf::strings::unicode_decode(texts, "UTF-8").to_string(), "[[[97, 32, 98], [99]], [[100], [101, 32, 102]]]");
+}
+
 TEST(LinesOfTexts, RowsAreMadeByKeyword) {
   const auto inner = tf::RaggedTensor::from_row_limits({.values = {1, 2, 3}, .row_limits = {1, 3}});
   EXPECT_EQ(inner.to_string(), "[[1], [2, 3]]");
