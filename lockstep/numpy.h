@@ -174,6 +174,9 @@ inline Tensor ones_like(const Array& x, const DTypeKeywords& o) { return ones_li
 inline Tensor full_like(const Array& x, const Array& value) {
   return internal::cast(ops::zeros_like(x) + internal::cast(value, x.dtype()), x.dtype());
 }
+inline int ndim(const Array& a) { return a.rank(); }
+inline Shape shape(const Array& a) { return a.shape(); }
+inline std::int64_t size(const Array& a) { return a.shape().num_elements().value(); }
 inline Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt) {
   return ops::eye(rows, columns, DType::kFloat64);
 }

@@ -250,6 +250,10 @@ inline std::int64_t len(const RaggedTensor& ragged) {
   return ragged.ragged_rank() > 0 ? ragged.nrows() : len(ragged.flat_values());
 }
 
+// A tensor or what converts to one, no ragged tensor, of which some convert too.
+template <typename T>
+concept DenseTensor = std::convertible_to<T, Tensor> && !std::derived_from<T, RaggedTensor>;
+
 namespace ragged {
 
 inline RaggedTensor constant(const Values& values, DTypeLike dtype = DType::kInvalid) {
@@ -279,7 +283,7 @@ RaggedTensor range(const Tensor& limits);
 RaggedTensor range(const Tensor& starts, const Tensor& limits, const Tensor& deltas = Tensor::scalar(1));
 // The elements where the mask, of as many axes or fewer, is true: rows of what is left of each row.
 RaggedTensor boolean_mask(const RaggedTensor& data, const RaggedTensor& mask);
-template <std::convertible_to<Tensor> T = Tensor>
+template <DenseTensor T = Tensor>
 RaggedTensor boolean_mask(const T& data, const T& mask) {
   return boolean_mask(RaggedTensor::from_uniform_rows(data), RaggedTensor::from_uniform_rows(mask));
 }
@@ -287,7 +291,7 @@ RaggedTensor boolean_mask(const T& data, const T& mask) {
 RaggedTensor stack(const std::vector<RaggedTensor>& values, int axis = 0);
 // Row i: the elements of data whose partition is i, in their order. The axes of the partitions are the first of data.
 RaggedTensor stack_dynamic_partitions(const RaggedTensor& data, const Tensor& partitions, std::int64_t num_partitions);
-template <std::convertible_to<Tensor> T = Tensor>
+template <DenseTensor T = Tensor>
 RaggedTensor stack_dynamic_partitions(const T& data, const Tensor& partitions, std::int64_t num_partitions) {
   return stack_dynamic_partitions(RaggedTensor(Tensor(data)), partitions, num_partitions);
 }
