@@ -27,11 +27,13 @@ bool is_dense(const Tensor& tensor) {
   return tensor.is_value() && tensor.dtype() != DType::kString && tensor.dtype() != DType::kVariant;
 }
 
+bool is_strings(const Tensor& tensor) { return tensor.is_value() && tensor.dtype() == DType::kString; }
+
 // The rows of the batch that all inputs are, or 0.
 std::int64_t batch_of(std::span<const Tensor> feeds) {
   std::int64_t batch = 0;
   for (const Tensor& feed : feeds) {
-    if (!is_dense(feed)) continue;
+    if (!is_dense(feed) && !is_strings(feed)) continue;
     if (feed.rank() == 0 || (batch != 0 && feed.dim(0) != batch)) return 0;
     batch = feed.dim(0);
   }
@@ -64,7 +66,7 @@ Dims with_rows(Dims dims, std::int64_t rows) {
 std::string key_of(std::span<const Tensor> feeds, std::int64_t rows) {
   std::string key = rows > 0 ? fmt::format("{} rows", rows) : "whole";
   for (const Tensor& feed : feeds) {
-    if (is_dense(feed))
+    if (is_dense(feed) || is_strings(feed))
       key += fmt::format("; {} {}", dtype_name(feed.dtype()), fmt::join(with_rows(feed.shape().dims(), rows), "x"));
   }
   return key;
@@ -106,13 +108,10 @@ std::optional<Tensors> CompiledPlan::run(const Plan& plan, const Tensors& feeds,
   }
   const MadePtr made = find_or_make(plan, feeds, 0, context);
   if (!made) return std::nullopt;
-  std::vector<formats::TensorData> kept;
+  const auto kept = inputs_for(*made, feeds, 0, context);
+  if (!kept) return std::nullopt;
   std::vector<const void*> inputs;
-  for (const Tensor& feed : inputs_of(feeds, context)) {
-    if (!is_dense(feed)) continue;
-    kept.push_back(feed.to_data());
-    inputs.push_back(kept.back().bytes.data());
-  }
+  for (const formats::TensorData& input : *kept) inputs.push_back(input.bytes.data());
   Tensors results;
   std::vector<float*> outputs;
   for (const Lowered& known : made->outputs) {
@@ -143,10 +142,8 @@ std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors
   const std::int64_t rest = batch % rows, pieces = batch / rows;
   const MadePtr last = !made || rest == 0 ? made : find_or_make(plan, feeds, rest, context);
   if (!made || !last) return std::nullopt;
-  std::vector<formats::TensorData> inputs;
-  for (const Tensor& feed : inputs_of(feeds, context)) {
-    if (is_dense(feed)) inputs.push_back(feed.to_data());
-  }
+  const auto inputs = inputs_for(*made, feeds, batch, context);
+  if (!inputs) return std::nullopt;
   Tensors results;
   std::vector<NewTensor> outputs;
   for (const Lowered& known : made->outputs) {
@@ -157,7 +154,7 @@ std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors
   const auto run_piece = [&](std::int64_t piece) {
     std::vector<const void*> from;
     std::vector<float*> to;
-    for (const formats::TensorData& input : inputs)
+    for (const formats::TensorData& input : *inputs)
       from.push_back(input.bytes.data() + static_cast<std::int64_t>(input.bytes.size()) / batch * (piece * rows));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const std::int64_t row =
@@ -175,6 +172,25 @@ std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors
   }
   made->effects.run();
   return results;
+}
+
+// Those of the graph, then what its preprocessing gives. Nothing where the program is not for them.
+std::optional<std::vector<formats::TensorData>> CompiledPlan::inputs_for(const Made& made, const Tensors& feeds,
+                                                                         std::int64_t batch, RunContext& context) {
+  std::vector<formats::TensorData> inputs;
+  for (const Tensor& feed : inputs_of(feeds, context)) {
+    if (is_dense(feed)) inputs.push_back(feed.to_data());
+  }
+  const std::optional<Tensors> before = [&]() -> std::optional<Tensors> {
+    try {
+      return made.preprocessing.run(inputs_of(feeds, context), batch);
+    } catch (const Error&) {
+      return std::nullopt;  // the plain operations report it, with the node
+    }
+  }();
+  if (!before) return std::nullopt;
+  for (const Tensor& value : *before) inputs.push_back(value.to_data());
+  return inputs;
 }
 
 CompiledPlan::MadePtr CompiledPlan::find_or_make(const Plan& plan, const Tensors& feeds, std::int64_t rows,
@@ -203,7 +219,10 @@ CompiledPlan::MadePtr CompiledPlan::find_or_make(const Plan& plan, const Tensors
   VariableSet set;
   while (true) {
     try {
-      return made_[key] = make(plan, feeds, rows, context, weights_, set);
+      MadePtr made = make(plan, feeds, rows, context, weights_, set, false);
+      if (!made && std::ranges::any_of(inputs_of(feeds, context), is_strings))
+        made = make(plan, feeds, rows, context, weights_, set, true);
+      return made_[key] = made;
     } catch (const SetsVariable&) {
       continue;  // `set` has one more
     }
@@ -211,7 +230,7 @@ CompiledPlan::MadePtr CompiledPlan::find_or_make(const Plan& plan, const Tensors
 }
 
 CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context,
-                                         inference::WeightStore& weights, VariableSet& set) {
+                                         inference::WeightStore& weights, VariableSet& set, bool integers_before) {
   const auto made = std::make_shared<Made>();
   inference::Program& program = made->program;
   Lowering lowering(context, program, rows, set);
@@ -222,22 +241,28 @@ CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds,
     made->captured.assign(feeds.begin() + static_cast<std::ptrdiff_t>(may_change), feeds.end());
     for (std::size_t i = 0; i < feeds.size(); ++i) {
       const Tensor& feed = feeds[i];
-      if (i >= may_change && is_dense(feed)) {
+      if (i >= may_change && (is_dense(feed) || is_strings(feed))) {
         known.push_back(known_constant(feed));
         continue;
       }
       Lowered& input = known.emplace_back();
       input.dtype = feed.dtype();
-      if (!is_dense(feed)) {
+      if (!is_dense(feed) && !is_strings(feed)) {
         input.constant = feed;
         continue;
       }
+      input.before = static_cast<int>(i);
       input.dims = with_rows(feed.shape().dims(), rows), input.other_dims = with_rows(input.dims, rows + (rows > 0));
       if (inference::product_of(input.dims) == 0) return nullptr;
+      if (is_strings(feed)) continue;
       input.value = program.add_value(0);
       inputs.push_back(input.value);
     }
+    lowering.preprocessing().begin(inputs_of(feeds, context), rows > 0 ? batch_of(inputs_of(feeds, context)) : 0,
+                                   integers_before);
     made->outputs = lowering.lower(plan, known);
+    for (Lowered& output : made->outputs) output = lowering.as_input(output);
+    inputs.insert(inputs.end(), lowering.values_before().begin(), lowering.values_before().end());
     std::vector<int> outputs;
     for (Lowered& output : made->outputs) {
       if (output.is_constant()) {
@@ -272,6 +297,8 @@ CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds,
   made->variables = lowering.variables();
   lowering.effects().finish();
   made->effects = std::move(lowering.effects());
+  lowering.preprocessing().finish();
+  made->preprocessing = std::move(lowering.preprocessing());
   log(LogLevel::kDebug, fmt::format("a graph runs as a program of {} steps for {}", program.num_steps(),
                                     rows > 0 ? fmt::format("{} rows", rows) : "whole batches"));
   return made;

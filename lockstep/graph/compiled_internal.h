@@ -30,13 +30,16 @@ class CompiledPlan {
     std::vector<VariableRead> variables;
     Tensors captured;              // feeds that the program took as constants
     std::vector<Lowered> outputs;  // constants, or values
+    Preprocessing preprocessing;
     Effects effects;
   };
   using MadePtr = std::shared_ptr<const Made>;
   // For `rows` of a batch, or for the inputs as they are (0). Null where there is none.
   MadePtr find_or_make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context);
   static MadePtr make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context,
-                      inference::WeightStore& weights, VariableSet& set);
+                      inference::WeightStore& weights, VariableSet& set, bool integers_before);
+  static std::optional<std::vector<formats::TensorData>> inputs_for(const Made& made, const Tensors& feeds,
+                                                                    std::int64_t batch, RunContext& context);
   static std::function<void()> before_step(const Plan& plan, RunContext& context);
   std::optional<Tensors> run_by_rows(const Plan& plan, const Tensors& feeds, std::int64_t batch, RunContext& context);
 

@@ -81,9 +81,14 @@ std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feed
     const int first = plan.first_value_[static_cast<std::size_t>(plan.feeds_[i].node)];
     if (first >= 0) values[static_cast<std::size_t>(first + plan.feeds_[i].output)] = std::move(feeds[i]);
   }
+  const std::map<int, Tensor> settled = find_settled(plan);
   for (const int id : plan.order_) {
     const Step& step = plan.steps_[static_cast<std::size_t>(id)];
     if (step.for_gradients) continue;
+    if (const auto known = settled.find(id); known != settled.end()) {
+      if (known->second.defined()) values[static_cast<std::size_t>(step.first_output)] = known_constant(known->second);
+      continue;
+    }
     require(++steps_ <= kMostSteps);
     context_.budget.begin_step(step.node->name);
     std::vector<Lowered> inputs;
@@ -130,9 +135,12 @@ std::vector<Lowered> Lowering::call(const std::string& function, std::vector<Low
 std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered> inputs) {
   const std::string& op = step.node->op;
   for (const Lowered& input : inputs)
-    require(input.is_constant() || input.value >= 0 || input.list || input.is_later());
+    require(input.is_constant() || input.value >= 0 || input.list || input.is_later() || input.before >= 0);
   if (!step.op && !step.executor_op) return call(op, std::move(inputs));
-  if (auto outputs = lower_recurrence(*this, step, inputs)) return *std::move(outputs);
+  const auto is_string = [](const Lowered& input) { return input.before >= 0 && input.value < 0; };
+  if (std::ranges::none_of(inputs, is_string)) {
+    if (auto outputs = lower_recurrence(*this, step, inputs)) return *std::move(outputs);
+  }
   if (op == "PartitionedCall" || op == "StatefulPartitionedCall")
     return call(step.attr<ops::FunctionName>("f").name, std::move(inputs));
   if (is_for_later(step, inputs)) return lower_later(step, std::move(inputs));
@@ -143,6 +151,10 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
     return call(step.attr<ops::FunctionName>(taken ? "then_branch" : "else_branch").name, std::move(inputs));
   }
   if (does_nothing(op)) return {};
+  if (!passes_on(op)) {
+    if (is_before(step, inputs)) return lower_before(step, inputs);
+    for (Lowered& input : inputs) input = as_input(input);
+  }
   if (names_resource(op)) return {known_constant(step.executor_op(step, {}, context_)[0])};
   if (op == "ReadVariableOp") return {read(inputs[0])};
   if (passes_on(op)) {
@@ -162,8 +174,9 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
       if (input.dtype == DType::kResource) input = read(input);
     }
   }
+  const bool gives_shape = op == "Shape" || op == "Size" || op == "Rank";
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require(has_bytes(inputs[i].dtype));
+    require(has_bytes(inputs[i].dtype) || gives_shape);
     require(op == "ResourceGather" || i >= step.input_types.size() || inputs[i].dtype == step.input_types[i]);
   }
   if (op != "ResourceGather" && std::ranges::all_of(inputs, [](const Lowered& k) { return k.is_constant(); }))
@@ -179,7 +192,7 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
       zeros.other_dims = inputs[0].other_dims;
     return {zeros};
   }
-  if (op == "Shape" || op == "Size" || op == "Rank") return {shape_constant(step, inputs[0])};
+  if (gives_shape) return {shape_constant(step, inputs[0])};
   const LoweringRule rule = find_lowering_rule(op);
   const std::vector<Lowered> like = infer(step, op == "ResourceGather" ? given : inputs);
   if (rule) return rule(*this, step, inputs, like);
@@ -350,7 +363,7 @@ Lowered Lowering::result(const Lowered& like) {
   require(like.dtype != DType::kInvalid);
   require_by_rows(like.rowwise);
   Lowered known = like;
-  known.constant = known.other = Tensor();
+  known.constant = known.other = Tensor(), known.before = -1;
   known.value = program_.add_value(floats_of(like.dtype, like.dims));
   return known;
 }
@@ -377,7 +390,7 @@ int Lowering::number(const Lowered& known) {
 
 Lowered Lowering::place(const Lowered& like) {
   Lowered known = like;
-  known.constant = known.other = Tensor();
+  known.constant = known.other = Tensor(), known.before = -1;
   known.series = nullptr;
   known.value = program_.add_value(0);
   return known;

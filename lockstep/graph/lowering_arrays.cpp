@@ -138,7 +138,7 @@ Lowered reshaped(Lowering& lowering, const Lowered& x, const Lowered& like) {
   lowering.require(like.dtype == x.dtype);
   lowering.require_by_rows(like.rowwise);
   Lowered out = x;
-  out.dims = like.dims, out.other_dims = like.other_dims;
+  out.dims = like.dims, out.other_dims = like.other_dims, out.before = -1;
   return out;
 }
 LoweredTensors reshape(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {

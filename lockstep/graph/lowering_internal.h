@@ -14,6 +14,10 @@
 #include "lockstep/graph/plan_internal.h"
 #include "lockstep/inference/program_internal.h"
 
+namespace lockstep::ops {
+class TableResource;
+}
+
 namespace lockstep::graph {
 
 // A TensorList: `count` tensors of one dtype and shape, one after the other in a value of the program.
@@ -41,6 +45,8 @@ struct Lowered {
   // Not of the program: the number of the value that its effects compute, or kLost: not even these.
   int later = -1;
   static constexpr int kLost = -2;
+  // The number of the value that the program's preprocessing computes.
+  int before = -1;
   // In the body of a loop, a constant that is not the same in all iterations; `constant` is the first.
   std::shared_ptr<const Tensors> series;
   std::shared_ptr<const LoweredList> list;
@@ -73,6 +79,49 @@ class Effects {
 };
 using VariableSet = std::set<const VariableResource*>;
 
+// What runs before a program, on whole batches: operations on strings, by those of the table. Its values begin with the
+// inputs of the graph.
+class Preprocessing {
+ public:
+  // While the program is made, values are those of `feeds`. `batch`: their rows, where the program is for some of them;
+  // else 0. `integers`: so are steps that compute integers from its values.
+  void begin(std::span<const Tensor> feeds, std::int64_t batch, bool integers) {
+    values_.assign(feeds.begin(), feeds.end());
+    feeds_ = feeds.size(), batch_ = batch, integers_ = integers;
+  }
+  bool takes_integers() const { return integers_; }
+  const Tensor& value(int number) const { return values_[static_cast<std::size_t>(number)]; }
+  bool is_feed(int number) const { return static_cast<std::size_t>(number) < feeds_; }
+  std::int64_t batch() const { return batch_; }
+  // Computes the step; the number of the first output. Inputs are constants, or values.
+  int add(const Step& step, std::span<const Lowered> inputs);
+  // The value is an input of the program.
+  void take(int number) { taken_.push_back(number); }
+  // Removes values that the program does not need.
+  void finish();
+  // The values that were taken, in this order; nothing where their shapes are not those that the program is for.
+  std::optional<Tensors> run(std::span<const Tensor> feeds, std::int64_t batch) const;
+
+ private:
+  struct Item {
+    const ops::Op* op;
+    ops::Attrs attrs;
+    std::shared_ptr<ops::TableResource> table;  // of a search
+    Tensors constants;                          // by input; undefined: a value
+    std::vector<int> values;                    // by input
+    int first_output, num_outputs;
+  };
+  static Tensors compute(const Item& item, const Tensors& values);
+
+  std::vector<Item> items_;
+  std::vector<int> taken_;
+  std::vector<Shape> shapes_;  // of those
+  Tensors values_;             // while the program is made
+  std::size_t feeds_ = 0, num_values_ = 0;
+  std::int64_t batch_ = 0;
+  bool integers_ = false;
+};
+
 // The graph has something that programs do not have, or only for whole batches: thrown, and caught by CompiledPlan.
 struct NotCompiled {};
 struct NotByRows {};
@@ -98,6 +147,11 @@ class Lowering {
   std::vector<Lowered> lower(const Plan& plan, std::vector<Lowered> feeds);
   const std::vector<VariableRead>& variables() const { return variables_; }
   Effects& effects() { return effects_; }
+  Preprocessing& preprocessing() { return before_; }
+  // The inputs of the program that the preprocessing gives, in its order.
+  const std::vector<int>& values_before() const { return values_before_; }
+  // A value of the preprocessing as an input of the program; others as they are.
+  Lowered as_input(const Lowered& known);
 
   // For the functions of one operation each.
   inference::Program& program() { return program_; }
@@ -182,6 +236,12 @@ class Lowering {
   // lowering_effects.cpp: steps that variables depend on which the graph sets.
   bool is_for_later(const Step& step, std::span<const Lowered> inputs) const;
   std::vector<Lowered> lower_later(const Step& step, std::vector<Lowered> inputs);
+  // lowering_preprocessing.cpp: steps on strings.
+  bool is_before(const Step& step, std::span<const Lowered> inputs) const;
+  std::vector<Lowered> lower_before(const Step& step, std::span<const Lowered> inputs);
+  bool can_be_input(const Lowered& known) const;
+  // lowering_limits.cpp: steps whose result is known whatever they read, by node, and those that need not run.
+  static std::map<int, Tensor> find_settled(const Plan& plan);
   // What shape rules see: constants, and tensors without values; `other`: as they were with one row more.
   static Tensors symbols_of(std::span<const Lowered> inputs, bool other);
   std::vector<Lowered> infer(const Step& step, std::span<const Lowered> inputs) const;
@@ -200,6 +260,9 @@ class Lowering {
   std::map<int, Repeated> repeated_;
   VariableSet& set_;
   Effects effects_;
+  Preprocessing before_;
+  std::map<int, Lowered> inputs_before_;  // by number
+  std::vector<int> values_before_;
   LoopFrame* frame_ = nullptr;
   int depth_ = 0, steps_ = 0;
   std::int64_t iterations_ = 0;  // of all loops

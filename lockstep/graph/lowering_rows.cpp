@@ -64,6 +64,53 @@ LoweredTensors one_hot(Lowering& lowering, const Step& step, Inputs inputs, Inpu
   return {out};
 }
 
+// How many indices [outer, count, inner] are i, or whether any is, for i below `depth`: [outer, inner, depth].
+struct Counts {
+  std::int64_t outer = 1, count = 1, inner = 1, depth = 0;
+  bool sums = false;
+  bool refuses_negative = false;
+};
+template <typename Index, typename Number>
+void count_indices(const Counts& p, const Index* indices, Number* to) {
+  std::fill_n(to, p.outer * p.inner * p.depth, Number{0});
+  for (std::int64_t at = 0; at < p.outer * p.count * p.inner; ++at) {
+    if (indices[at] < 0 && p.refuses_negative) throw inference::InvalidInput{};
+    if (indices[at] < 0 || indices[at] >= p.depth) continue;
+    Number& number = to[(at / (p.count * p.inner) * p.inner + at % p.inner) * p.depth + indices[at]];
+    number = p.sums ? number + Number{1} : Number{1};
+  }
+}
+// Integers of 4 or 8 bytes to float32, or integers of 4 or 8 bytes.
+Lowered count_indices(Lowering& lowering, const Lowered& indices, const Lowered& like, const Counts& p) {
+  Lowered out = lowering.result(like);
+  const auto work = [=, wide = indices.dtype == DType::kInt64, type = like.dtype](
+                        const std::vector<const float*>& memory, float* to) {
+    const auto count = [&](const auto* from) {
+      if (type == DType::kInt64) return count_indices(p, from, reinterpret_cast<std::int64_t*>(to));
+      if (type == DType::kInt32) return count_indices(p, from, reinterpret_cast<std::int32_t*>(to));
+      count_indices(p, from, to);
+    };
+    if (wide) return count(reinterpret_cast<const std::int64_t*>(memory[0]));
+    count(reinterpret_cast<const std::int32_t*>(memory[0]));
+  };
+  lowering.program().add(inference::custom({indices.value}, out.value, out.dims, work));
+  return out;
+}
+
+// Of each row, or of all numbers.
+LoweredTensors bincount(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered &x = inputs[0], &weights = inputs[2];
+  const bool rows = !x.is_constant() && x.dims.size() == 2 && others_fit(inputs);
+  const bool fits = !x.is_constant() && x.value >= 0 && inputs[1].is_constant() && weights.is_constant() &&
+                    inference::product_of(weights.dims) == 0 && like[0].dtype != DType::kFloat64;
+  if (!fits) return {lowering.custom(step, inputs, like[0], rows)};
+  lowering.require_by_rows(rows);
+  Counts counts;
+  counts.outer = x.dims.size() == 2 ? x.dims[0] : 1, counts.count = x.dims.back();
+  counts.depth = like[0].dims.back(), counts.sums = !step.attr<bool>("binary_output"), counts.refuses_negative = true;
+  return {count_indices(lowering, x, like[0], counts)};
+}
+
 // Sums, maxima, ... of the rows of each segment, if the segments are known. The rows of a batch are along a later axis.
 LoweredTensors segments(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Lowered &x = inputs[0], &ids = inputs[1];
@@ -103,26 +150,14 @@ LoweredTensors fourier(Lowering& lowering, const Step& step, Inputs inputs, Inpu
 }  // namespace
 
 Lowered reduce_hot(Lowering& lowering, const Lowering::Hot& hot, const Dims& axes, bool sums, const Lowered& like) {
-  std::int64_t outer = 1, count = 1, inner = 1;
+  Counts counts;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(hot.indices.dims.size()); ++i) {
-    (i < axes.front() ? outer : i > axes.back() ? inner : count) *= hot.indices.dims[static_cast<std::size_t>(i)];
+    (i < axes.front()  ? counts.outer
+     : i > axes.back() ? counts.inner
+                       : counts.count) *= hot.indices.dims[static_cast<std::size_t>(i)];
   }
-  Lowered out = lowering.result(like);
-  const std::int64_t depth = hot.dims.back();
-  const auto work = [=, wide = hot.indices.dtype == DType::kInt64](const std::vector<const float*>& memory, float* to) {
-    std::fill_n(to, outer * inner * depth, 0.0f);
-    const auto set = [&](const auto* indices) {
-      for (std::int64_t at = 0; at < outer * count * inner; ++at) {
-        if (indices[at] < 0 || indices[at] >= depth) continue;
-        float& number = to[(at / (count * inner) * inner + at % inner) * depth + indices[at]];
-        number = sums ? number + 1.0f : 1.0f;
-      }
-    };
-    if (wide) return set(reinterpret_cast<const std::int64_t*>(memory[0]));
-    set(reinterpret_cast<const std::int32_t*>(memory[0]));
-  };
-  lowering.program().add(inference::custom({hot.indices.value}, out.value, out.dims, work));
-  return out;
+  counts.depth = hot.dims.back(), counts.sums = sums;
+  return count_indices(lowering, hot.indices, like, counts);
 }
 
 std::optional<LoweredTensors> lower_lookup(Lowering& lowering, const Step& step, Inputs inputs) {
@@ -156,11 +191,9 @@ std::optional<LoweredTensors> lower_lookup(Lowering& lowering, const Step& step,
 
 LoweringRule find_row_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = [] {
-    std::unordered_map<std::string_view, LoweringRule> rules = {{"OneHot", one_hot},
-                                                                {"FFT", fourier<1, false>},
-                                                                {"IFFT", fourier<1, true>},
-                                                                {"FFT2D", fourier<2, false>},
-                                                                {"IFFT2D", fourier<2, true>}};
+    std::unordered_map<std::string_view, LoweringRule> rules = {
+        {"OneHot", one_hot},        {"DenseBincount", bincount},  {"FFT", fourier<1, false>},
+        {"IFFT", fourier<1, true>}, {"FFT2D", fourier<2, false>}, {"IFFT2D", fourier<2, true>}};
     for (const char* name : {"TopK", "TopKV2", "RFFT", "IRFFT", "MatrixDiagV2", "MatrixDiagV3", "InTopKV2"})
       rules.emplace(name, within_rows<2>);
     for (const char* name :

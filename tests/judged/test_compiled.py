@@ -1,5 +1,7 @@
 """Models, SavedModels and frozen graphs as programs, and graphs by plain operations: all give what Keras gives, whatever the batch size."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -286,6 +288,36 @@ def test_parts_of_programs(kind, tmp_path):
             ours = tool.predict(tmp_path / name, x, tmp_path, env=settings)
             tool.assert_close(ours[0][1], want, what=f"{name}, {settings}")
     np.save(tmp_path / "x.npy", x)
-    for name in ("m.keras", "served")[:1 if kind == "encoded" else 2]:  # DenseBincount of a SavedModel has a size that follows from values
+    for name in ("m.keras", "served"):
         done = tool.run("predict", tmp_path / name, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz", env={"LOCKSTEP_LOG_LEVEL": "debug"})
         assert "runs as a program" in done.err and "for whole batches" not in done.err and "layer by layer" not in done.err, done.err
+
+
+def test_strings_before_programs(tmp_path):
+    """Searches of strings and other operations on them run on whole batches; a program for some rows of the batch does the rest."""
+    keras.utils.set_random_seed(7)
+    rng, words = tool.generator("strings before programs"), ["ab", "c", "hello", "world"]
+    text, line, number = keras.Input((2,), dtype="string", name="text"), keras.Input((1,), dtype="string", name="line"), keras.Input((3,), name="number")
+    ids = L.StringLookup(vocabulary=words, num_oov_indices=3)(text)
+    parts = [L.Flatten()(L.Embedding(9, 2)(ids)), L.Dense(4, activation="relu")(number),
+             L.StringLookup(vocabulary=words, output_mode="multi_hot", num_oov_indices=2)(text),
+             L.StringLookup(vocabulary=words, output_mode="count")(text), L.CategoryEncoding(7, output_mode="one_hot")(ids[:, :1]),
+             L.HashedCrossing(5, output_mode="one_hot")((text[:, :1], line)),
+             L.Flatten()(L.Embedding(9, 3)(L.TextVectorization(output_sequence_length=3, vocabulary=words)(line)))]
+    model = keras.Model([text, line, number], L.Dense(3)(L.Concatenate()(parts)))
+    tool.randomise(model, rng)
+    model.save(tmp_path / "m.keras")
+    model.export(str(tmp_path / "served"), verbose=False)
+    lines = np.array([["Hello, world! Hello"], [""], ["c x ab hello world"], ["zz"]])
+    for rows in (1, 4, 13):
+        x = [rng.choice(words + ["", "qq"], (rows, 2)), lines[rng.integers(0, len(lines), rows)], rng.normal(size=(rows, 3)).astype("float32")]
+        want = model([tf.constant(part) for part in x], training=False).numpy()
+        feeds = {part.name: np.char.encode(value) if value.dtype.kind == "U" else value for part, value in zip(model.inputs, x)}
+        for name in ("m.keras", "served"):
+            for settings in ({"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "5"}):
+                ours = tool.predict(tmp_path / name, feeds, tmp_path, env=settings)
+                tool.assert_close(ours[0][1], want, what=f"{name}, {rows} rows, {settings}")
+    np.savez(tmp_path / "x.npz", **feeds)
+    for name in ("m.keras", "served"):
+        done = tool.run("predict", tmp_path / name, "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", env={"LOCKSTEP_LOG_LEVEL": "debug"})
+        assert re.search(r"runs as a program of \d+ steps for \d rows", done.err) and "layer by layer" not in done.err, done.err

@@ -20,8 +20,7 @@ namespace {
 constexpr std::size_t kMostTraces = 8;
 
 bool is_plain_value(const Tensor& tensor) {
-  return tensor.defined() && tensor.is_value() && tensor.dtype() != DType::kString && tensor.rank() > 0 &&
-         !tensor.mask().defined();
+  return tensor.defined() && tensor.is_value() && tensor.rank() > 0 && !tensor.mask().defined();
 }
 
 // What a call of a layer does depends on its config, its variables and its inputs alone.
