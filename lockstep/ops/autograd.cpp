@@ -15,6 +15,7 @@
 #include "lockstep/base/memory_order_internal.h"
 #include "lockstep/ops/allocation_failure_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/large_blocks_internal.h"
 #include "lockstep/ops/library_threads_internal.h"
 
 #include "lockstep/ops/parallel_internal.h"
@@ -174,6 +175,7 @@ void configure_runtime() {
   mallopt(M_TOP_PAD, 64 << 20);
   // Without lists of small free blocks: glibc joins all of them whenever a large block is freed, which tensors are.
   mallopt(M_MXFAST, 0);
+  ops::keep_large_blocks();
 }
 
 }  // namespace lockstep

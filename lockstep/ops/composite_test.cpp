@@ -1,5 +1,6 @@
 // Composites with their own kernels against their plain operations: values, gradients, second gradients; and the
 // same bytes from any number of threads.
+#include <array>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -410,6 +411,61 @@ TEST(Composite, LstmSteps) {
           return {made->h, made->c};
         },
         inputs, fmt::format("LSTM step {}", seed));
+  }
+}
+
+// Matrices with many rows, whose gradients are computed block by block, or as sums of parts of the rows.
+TEST(Composite, LongProducts) {
+  for (const auto& [rows, in, out] :
+       {std::array<std::int64_t, 3>{20480, 40, 24}, std::array<std::int64_t, 3>{20480, 64, 3},
+        std::array<std::int64_t, 3>{8200, 160, 130}}) {
+    for (const bool relu : {false, true}) {
+      Numbers numbers(static_cast<unsigned>(rows));
+      const Tensors inputs = {numbers.tensor({rows, in}), numbers.tensor({in, out}), numbers.tensor({out})};
+      const std::string what = fmt::format("{} rows, relu {}", rows, relu);
+      const auto product = [&](const Tensors& x) { return Tensors{*try_dense_bias_act(x[0], x[1], x[2], relu)}; };
+      const auto plain = [&](const Tensors& x) {
+        const at::Tensor y = at::addmm(aten(x[2]), aten(x[0]), aten(x[1]));
+        return Tensors{wrap(relu ? at::relu(y) : y)};
+      };
+      const Results got = results_of(product, inputs, false), want = results_of(plain, inputs, false);
+      expect_close(got.values, want.values, what, 1e-5);
+      expect_close(got.gradients, want.gradients, what, 1e-5);
+      const int threads = intra_op_threads();
+      for (const int count : {1, 5}) {
+        set_intra_op_threads(count);
+        const Results other = results_of(product, inputs, false);
+        expect_same_bytes(other.values, got.values, what);
+        expect_same_bytes(other.gradients, got.gradients, what);
+      }
+      set_intra_op_threads(threads);
+    }
+  }
+}
+
+TEST(Composite, ConvLstms) {
+  const char* const names[] = {"tanh", "sigmoid", "relu", "hard_sigmoid", "linear"};
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    Numbers numbers(seed);
+    const std::int64_t batch = numbers.whole(1, 4), steps = numbers.whole(1, 4), units = numbers.whole(1, 20),
+                       height = seed % 3 == 0 ? 1 : numbers.whole(4, 9), width = numbers.whole(4, 12);
+    const Ints state{batch, height, width, units};
+    Tensors inputs = {
+        numbers.tensor({batch, steps, height, width, 4 * units}),
+        numbers.tensor({height == 1 ? 1 : numbers.whole(1, 5), numbers.whole(1, 5), units, 4 * units}, 0.3)};
+    const bool given = numbers.coin();
+    if (given) inputs.push_back(numbers.tensor(state)), inputs.push_back(numbers.tensor(state));
+    const ConvLstmOptions options{.activation = names[seed % 5],
+                                  .recurrent_activation = seed % 2 ? "sigmoid" : "hard_sigmoid",
+                                  .sequences = numbers.coin(),
+                                  .backwards = numbers.coin()};
+    compare(
+        [&](const Tensors& x) -> Tensors {
+          const auto made = try_conv_lstm(x[0], x[1], given ? x[2] : Tensor(), given ? x[3] : Tensor(), options);
+          if (seed % 4 == 3) return {made->output};
+          return {made->output, made->h, made->c};
+        },
+        inputs, fmt::format("ConvLSTM {}", seed), 1e-4);
   }
 }
 

@@ -61,6 +61,8 @@ void check_product(const DirectKernels& loops, int seed) {
   Draw draw(static_cast<unsigned>(seed));
   Product p;
   p.rows = draw.number(1, 40), p.columns = draw.number(1, 150), p.depth = draw.number(1, seed % 4 == 0 ? 600 : 60);
+  if (seed % 32 >= 16)
+    p.rows = draw.number(100, 250), p.columns = draw.number(60, 700), p.depth = draw.number(200, 300);
   p.transpose_a = seed & 1, p.transpose_b = seed & 2, p.relu = seed & 4;
   p.a_stride = (p.transpose_a ? p.rows : p.depth) + draw.number(0, 3),
   p.b_stride = (p.transpose_b ? p.depth : p.columns) + draw.number(0, 3);

@@ -16,4 +16,18 @@ struct LstmStep {
 std::optional<LstmStep> try_lstm_step(const Tensor& x, const Tensor& z, const Tensor& c, const std::string& activation,
                                       const std::string& recurrent_activation);
 
+// A ConvLSTM over all steps: `projected` [batch, steps, h, w, 4 · units] is the input's part of the gates, `kernel`
+// [kh, kw, units, 4 · units] the recurrent weights, which are applied with padding SAME; `h` and `c` [batch, h, w,
+// units] the states, undefined: zeros.
+struct ConvLstmOptions {
+  std::string activation, recurrent_activation;
+  bool sequences = false, backwards = false;
+};
+struct ConvLstmResult {
+  Tensor output;  // [batch, steps, h, w, units] in the order of computing, or that of the last step
+  Tensor h, c;
+};
+std::optional<ConvLstmResult> try_conv_lstm(const Tensor& projected, const Tensor& kernel, const Tensor& h,
+                                            const Tensor& c, const ConvLstmOptions& options);
+
 }  // namespace lockstep::ops

@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lockstep/ops/conv_direct_internal.h"
 #include "lockstep/ops/direct_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
@@ -40,6 +41,50 @@ std::vector<std::int64_t> places_of(const at::Tensor& stack) {
   return places;
 }
 
+// The parts of a result that threads compute. Each reads all of its part of A and of B, so the longer side is cut; the
+// other one too where there would be too few parts, rows into parts for which packing a panel pays.
+struct ProductParts {
+  std::int64_t panels, rows = 1, columns = 1;
+  ProductParts(const Product& p, std::int64_t panel) : panels((p.columns + panel - 1) / panel) {
+    const std::int64_t wanted =
+        std::clamp<std::int64_t>(p.rows * p.depth * p.columns / kWorthAThread, 1, 4 * parallel_threads());
+    const std::int64_t most = std::max<std::int64_t>(1, p.rows / kRowBlock);
+    if (p.rows >= p.columns) {
+      rows = std::min(wanted, most);
+      columns = std::clamp<std::int64_t>(wanted / rows, 1, panels);
+    } else {
+      columns = std::min(wanted, panels);
+      rows = std::clamp<std::int64_t>(wanted / columns, 1, most);
+    }
+  }
+  std::int64_t count() const { return rows * columns; }
+};
+
+// Long sums of few elements, as the gradients of weights are, in parts of this depth: the matrices are read once.
+constexpr std::int64_t kDepthOfPart = 4096, kMostOfDepthParts = 1 << 20;  // floats of all parts
+
+std::int64_t depth_parts(const Product& p) {
+  const std::int64_t parts = p.depth / kDepthOfPart;
+  return p.bias || p.relu || parts * p.rows * p.columns > kMostOfDepthParts ? 1 : std::max<std::int64_t>(1, parts);
+}
+
+at::Tensor compute_in_depth(const Product& p, std::int64_t parts, const at::TensorOptions& options) {
+  const at::Tensor sums = at::empty({parts, p.rows, p.columns}, options);
+  float* const to = sums.mutable_data_ptr<float>();
+  parallel_for(0, parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i * p.depth / parts;
+      Product part = p;
+      part.depth = (i + 1) * p.depth / parts - first;
+      part.a += p.transpose_a ? first * p.a_stride : first;
+      part.b += p.transpose_b ? first : first * p.b_stride;
+      part.c = to + i * p.rows * p.columns;
+      direct_kernels().matrix_product(part, 0, p.rows, 0, p.columns);
+    }
+  });
+  return total_of(sums);
+}
+
 at::Tensor compute(const at::Tensor& left, bool transpose_a, const at::Tensor& right, bool transpose_b,
                    const at::Tensor& offset, bool relu) {
   const Stored a = stored(left, transpose_a), b = stored(right, transpose_b);
@@ -50,23 +95,23 @@ at::Tensor compute(const at::Tensor& left, bool transpose_a, const at::Tensor& r
   p.a = a.matrix.const_data_ptr<float>(), p.a_stride = a.matrix.stride(0), p.transpose_a = a.transposed;
   p.b = b.matrix.const_data_ptr<float>(), p.b_stride = b.matrix.stride(0), p.transpose_b = b.transposed;
   if (bias.defined()) p.bias = bias.const_data_ptr<float>();
-  p.relu = relu;
+  p.relu = relu, p.c_stride = p.columns;
+  if (const std::int64_t parts = depth_parts(p); parts > 1) return compute_in_depth(p, parts, left.options());
   at::Tensor c = at::empty({p.rows, p.columns}, left.options());
-  p.c = c.mutable_data_ptr<float>(), p.c_stride = p.columns;
+  p.c = c.mutable_data_ptr<float>();
 
   const DirectKernels& loops = direct_kernels();
-  const std::int64_t panels = (p.columns + loops.panel - 1) / loops.panel;
-  const std::int64_t work = std::max<std::int64_t>(1, p.rows * p.depth * std::min(p.columns, loops.panel));
-  // Columns are shared out where there are enough; else rows too, in blocks large enough for a panel's packing.
-  const std::int64_t blocks = panels >= parallel_threads() * 2 ? 1 : std::clamp<std::int64_t>(p.rows / kRowBlock, 1, 8);
-  const std::int64_t grain = std::max<std::int64_t>(1, kWorthAThread * blocks / work);
-  parallel_for(0, panels * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t panel = unit / blocks, block = unit % blocks;
-      loops.matrix_product(p, block * p.rows / blocks, (block + 1) * p.rows / blocks, panel * loops.panel,
-                           std::min(p.columns, (panel + 1) * loops.panel));
-    }
-  });
+  const ProductParts parts(p, loops.panel);
+  const std::int64_t work = std::max<std::int64_t>(1, p.rows * p.depth * p.columns / parts.count());
+  parallel_for(0, parts.count(), std::max<std::int64_t>(1, kWorthAThread / work),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t unit = begin; unit < end; ++unit) {
+                   const std::int64_t panel = unit / parts.rows, part = unit % parts.rows;
+                   loops.matrix_product(p, part * p.rows / parts.rows, (part + 1) * p.rows / parts.rows,
+                                        panel * parts.panels / parts.columns * loops.panel,
+                                        std::min(p.columns, (panel + 1) * parts.panels / parts.columns * loops.panel));
+                 }
+               });
   return c;
 }
 
@@ -134,6 +179,28 @@ struct BatchProductNode : torch::autograd::Function<BatchProductNode> {
   }
 };
 
+// The rows of long narrow matrices are images of single pixels: all gradients of one are computed while it is in the
+// cache. Nothing for others.
+std::optional<Gradients> backward_in_blocks(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
+                                            const at::Tensor& dc, Wanted wanted) {
+  constexpr std::int64_t kFewWeights = 1 << 14, kLongRows = 1 << 20;  // floats
+  const std::int64_t rows = a.size(0), in = b.size(0), out = b.size(1);
+  if (in * out > kFewWeights || rows * (in + out) < kLongRows || !a.is_contiguous()) return std::nullopt;
+  std::int64_t block = 1024;
+  while (block > 256 && rows % block != 0) block /= 2;
+  if (rows % block != 0) return std::nullopt;
+  ConvWindow w;
+  w.strides = w.dilations = w.kernel = {1, 1}, w.before = w.after = {0, 0}, w.input = w.output = {1, block};
+  const auto images = [&](const at::Tensor& x) {
+    return x.defined() ? x.contiguous().view({rows / block, 1, block, x.size(1)}) : x;
+  };
+  Gradients all =
+      direct_backward(images(a), b.contiguous().view({1, 1, in, out}), images(c), images(dc), w, nullptr, wanted);
+  if (all.images.defined()) all.images = all.images.view({rows, in});
+  if (all.kernel.defined()) all.kernel = all.kernel.view({in, out});
+  return all;
+}
+
 struct ProductNode : torch::autograd::Function<ProductNode> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& a, bool transpose_a,
                             const at::Tensor& b, bool transpose_b, const std::optional<at::Tensor>& bias, bool relu) {
@@ -151,6 +218,11 @@ struct ProductNode : torch::autograd::Function<ProductNode> {
     const at::Tensor &a = saved[0], &b = saved[1], &c = saved[2];
     const bool ta = context->saved_data["transpose_a"].toBool(), tb = context->saved_data["transpose_b"].toBool();
     const bool wants_bias = context->saved_data["bias"].toBool() && context->needs_input_grad(2);
+    if (!at::GradMode::is_enabled() && !ta && !tb) {
+      const Wanted wanted{context->needs_input_grad(0), context->needs_input_grad(1), wants_bias};
+      if (auto all = backward_in_blocks(a, b, c, dys[0], wanted))
+        return {all->images, at::Tensor(), all->kernel, at::Tensor(), all->bias, at::Tensor()};
+    }
     ReluGradient out;
     if (at::GradMode::is_enabled()) {
       out.dz = c.defined() ? dys[0] * (c > 0).to(dys[0].scalar_type()) : dys[0];

@@ -8,6 +8,7 @@
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/lstm_cell_internal.h"
+#include "lockstep/ops/lstm_values_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/product_internal.h"
 #include "lockstep/ops/recurrent_internal.h"
@@ -242,8 +243,7 @@ class Recurrent : public Composite {
 // Inputs: both parts of the gates, and the cell state. Outputs: h and c.
 class LstmStepComposite : public Composite {
  public:
-  LstmStepComposite(Squash activation, Squash recurrent_activation)
-      : activation_(activation), recurrent_activation_(recurrent_activation) {}
+  explicit LstmStepComposite(LstmActivations activations) : activations_(activations) {}
 
   Made forward(const Values& inputs, bool keep) const override {
     // A step of all steps of a batch is not contiguous, but those of its rows are.
@@ -252,48 +252,69 @@ class LstmStepComposite : public Composite {
                      c = inputs[2].contiguous();
     const at::Tensor h = at::empty(c.sizes(), c.options()), next = at::empty(c.sizes(), c.options()),
                      gates = keep ? at::empty(x.sizes(), x.options()) : at::Tensor();
-    LstmCell cell;
-    cell.units = c.size(-1), cell.activation = activation_, cell.recurrent_activation = recurrent_activation_;
-    cell.x = floats(x), cell.z = floats(z), cell.c = floats(c);
-    cell.image_rows = c.numel() / c.size(0) / cell.units, cell.image_x = x.stride(0);
-    cell.h = floats_to_write(h), cell.next_c = floats_to_write(next), cell.gates = floats_to_write(gates);
-    for_rows(c, [&](std::int64_t begin, std::int64_t end) { row_kernels().lstm_cell(cell, begin, end); });
+    lstm_forward(activations_, x, z, c, h, next, gates);
     return {{h, next}, {gates}};
   }
   Values backward(const Recorded& recorded, const Values& dys) const override {
     const at::Tensor c = recorded.inputs[2].contiguous(), &gates = recorded.kept[0];
-    const auto given = [](const at::Tensor& dy) { return dy.defined() ? dy.contiguous() : dy; };
-    const at::Tensor d_h = given(dys[0]), d_next = given(dys[1]), d_z = at::empty(gates.sizes(), gates.options()),
-                     d_c = at::empty(c.sizes(), c.options());
-    LstmCellGradient cell;
-    cell.units = c.size(-1), cell.activation = activation_, cell.recurrent_activation = recurrent_activation_;
-    cell.gates = floats(gates), cell.c = floats(c), cell.next_c = floats(recorded.outputs[1]);
-    cell.d_h = floats(d_h), cell.d_next_c = floats(d_next);
-    cell.d_z = floats_to_write(d_z), cell.d_c = floats_to_write(d_c);
-    for_rows(c, [&](std::int64_t begin, std::int64_t end) { row_kernels().lstm_cell_gradient(cell, begin, end); });
+    const at::Tensor d_z = at::empty(gates.sizes(), gates.options()), d_c = at::empty(c.sizes(), c.options());
+    lstm_backward(activations_, gates, c, recorded.outputs[1], dys[0], dys[1], d_z, d_c);
     return {d_z, d_z, d_c};
   }
   Values plain(const Values& inputs) const override {
-    const Values z = (inputs[0] + inputs[1]).chunk(4, -1);
-    const auto gate = [&](std::size_t g) { return squashed(recurrent_activation_, z[g]); };
-    const at::Tensor c = gate(1) * inputs[2] + gate(0) * squashed(activation_, z[2]);
-    return {gate(3) * squashed(activation_, c), c};
+    return lstm_plain(activations_, inputs[0], inputs[1], inputs[2]);
   }
 
  private:
-  template <typename Work>
-  static void for_rows(const at::Tensor& c, const Work& work) {
-    const std::int64_t units = c.size(-1);
-    parallel_for(0, c.numel() / units, std::max<std::int64_t>(1, kFloatsOfStep / units), work);
-  }
-
-  Squash activation_, recurrent_activation_;
+  LstmActivations activations_;
 };
+
+template <typename Work>
+void for_lstm_rows(const at::Tensor& c, const Work& work) {
+  const std::int64_t units = c.size(-1);
+  parallel_for(0, c.numel() / units, std::max<std::int64_t>(1, kFloatsOfStep / units), work);
+}
 
 bool is_float_value(const Tensor& x) { return x.is_value() && x.dtype() == DType::kFloat32 && aten(x).is_cpu(); }
 bool is_float_value(const Tensor& x, int rank) { return is_float_value(x) && x.rank() == rank; }
 
 }  // namespace
+
+std::optional<LstmActivations> lstm_activations(const std::string& activation,
+                                                const std::string& recurrent_activation) {
+  const auto of_cell = squash_of(activation), of_gates = squash_of(recurrent_activation);
+  return of_cell && of_gates ? std::optional(LstmActivations{*of_cell, *of_gates}) : std::nullopt;
+}
+
+void lstm_forward(const LstmActivations& activations, const at::Tensor& x, const at::Tensor& z, const at::Tensor& c,
+                  const at::Tensor& h, const at::Tensor& next_c, const at::Tensor& gates) {
+  LstmCell cell;
+  cell.units = c.size(-1), cell.activation = activations.cell, cell.recurrent_activation = activations.gates;
+  cell.x = floats(x), cell.z = floats(z), cell.c = floats(c);
+  cell.image_rows = c.numel() / c.size(0) / cell.units, cell.image_x = x.stride(0);
+  cell.h = floats_to_write(h), cell.next_c = floats_to_write(next_c), cell.gates = floats_to_write(gates);
+  for_lstm_rows(c, [&](std::int64_t begin, std::int64_t end) { row_kernels().lstm_cell(cell, begin, end); });
+}
+
+void lstm_backward(const LstmActivations& activations, const at::Tensor& gates, const at::Tensor& c,
+                   const at::Tensor& next_c, const at::Tensor& d_h, const at::Tensor& d_next_c, const at::Tensor& d_z,
+                   const at::Tensor& d_c) {
+  const auto given = [](const at::Tensor& dy) { return dy.defined() ? dy.contiguous() : dy; };
+  const at::Tensor of_h = given(d_h), of_c = given(d_next_c);
+  LstmCellGradient cell;
+  cell.units = c.size(-1), cell.activation = activations.cell, cell.recurrent_activation = activations.gates;
+  cell.gates = floats(gates), cell.c = floats(c), cell.next_c = floats(next_c);
+  cell.d_h = floats(of_h), cell.d_next_c = floats(of_c);
+  cell.d_z = floats_to_write(d_z), cell.d_c = floats_to_write(d_c);
+  for_lstm_rows(c, [&](std::int64_t begin, std::int64_t end) { row_kernels().lstm_cell_gradient(cell, begin, end); });
+}
+
+Values lstm_plain(const LstmActivations& activations, const at::Tensor& x, const at::Tensor& z, const at::Tensor& c) {
+  const Values parts = (x + z).chunk(4, -1);
+  const auto gate = [&](std::size_t g) { return squashed(activations.gates, parts[g]); };
+  const at::Tensor next = gate(1) * c + gate(0) * squashed(activations.cell, parts[2]);
+  return {gate(3) * squashed(activations.cell, next), next};
+}
 
 std::optional<RecurrentPass> recurrent_pass(const RecurrentOptions& options, std::int64_t steps, std::int64_t units) {
   const auto activation = squash_of(options.activation), recurrent = squash_of(options.recurrent_activation);
@@ -372,13 +393,13 @@ std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tens
 
 std::optional<LstmStep> try_lstm_step(const Tensor& x, const Tensor& z, const Tensor& c, const std::string& activation,
                                       const std::string& recurrent_activation) {
-  const auto of_cell = squash_of(activation), of_gates = squash_of(recurrent_activation);
-  if (!of_cell || !of_gates || !is_float_value(x) || !is_float_value(z) || !is_float_value(c)) return std::nullopt;
+  const auto activations = lstm_activations(activation, recurrent_activation);
+  if (!activations || !is_float_value(x) || !is_float_value(z) || !is_float_value(c)) return std::nullopt;
   std::vector<std::int64_t> gates = c.shape().dims();
   if (gates.size() < 2 || c.shape().num_elements() == 0) return std::nullopt;
   gates.back() *= 4;
   if (x.shape().dims() != gates || z.shape().dims() != gates) return std::nullopt;
-  const Values made = run(std::make_shared<LstmStepComposite>(*of_cell, *of_gates), {aten(x), aten(z), aten(c)});
+  const Values made = run(std::make_shared<LstmStepComposite>(*activations), {aten(x), aten(z), aten(c)});
   return LstmStep{wrap(made[0]), wrap(made[1])};
 }
 

@@ -81,6 +81,7 @@ class ConvLstmCell : public Layer {
     Tensor y = gates_of(x, value(kernel_), masks, o_.strides.values, upper(o_.padding), o_.dilation_rate.values);
     return bias_ ? y + value(bias_) : y;
   }
+  Tensor recurrent_kernel() const { return value(recurrent_); }
   Tensor recur(const Tensor& h, const Tensors& masks) const {
     const Ints ones(static_cast<std::size_t>(rank_), 1);
     return gates_of(h, value(recurrent_), masks, ones, "SAME", ones);
@@ -230,7 +231,13 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     const bool shapes_only = graph::stands_for_shape(x);
     const bool one_by_one = shapes_only || x.dim(1) == kUnknownDim;
     if (!shapes_only && x.dim(1) == 0) throw_invalid_argument(fmt::format("{} requires at least one time step", who()));
-    run.projected = one_by_one ? Tensors{cell_->project(first, {})} : projected_steps(x, run.dropped);
+    if (!one_by_one && run.dropped.empty()) {
+      const Tensor all = projected_together(x);
+      if (auto steps = try_all_steps(all, run, context)) return kept_result(*std::move(steps), x);
+      run.projected = ops::unstack(all, 1);
+    } else {
+      run.projected = one_by_one ? Tensors{cell_->project(first, {})} : projected_steps(x, run.dropped);
+    }
     Tensors states = initial_states(run.projected[0], context);
     const Tensors forgotten = cell_->draw(states[0], o.recurrent_dropout.value, context.training);
     if (context.training) run.forgotten = forgotten;
@@ -238,12 +245,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
       Tensors next = step(run.projected[0], states, run);
       return result({next[0], next}, x);
     }
-    Steps steps = one_by_one ? run_loop(x, std::move(states), run) : run_steps(std::move(states), run);
-    if (o.stateful && !x.is_symbolic()) {
-      for (std::size_t i = 0; i < kept_.size(); ++i)
-        kept_[i]->assign(ops::cast(ops::stop_gradient(in_layout_of_data(steps.states[i])), kept_[i]->dtype()));
-    }
-    return result(std::move(steps), x);
+    return kept_result(one_by_one ? run_loop(x, std::move(states), run) : run_steps(std::move(states), run), x);
   }
   void reset_states() override {
     for (const VariablePtr& state : kept_) state->assign(Tensor::zeros(state->shape(), state->dtype()));
@@ -314,20 +316,50 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     return states;
   }
 
-  // All steps at once where nothing is dropped.
   Tensors projected_steps(const Tensor& x, const Tensors& dropped) const {
-    const std::int64_t steps = x.dim(1);
     Tensors all;
-    if (!dropped.empty()) {
-      for (std::int64_t t = 0; t < steps; ++t) all.push_back(cell_->project(at_time(x, t), dropped));
-      return all;
-    }
+    for (std::int64_t t = 0; t < x.dim(1); ++t) all.push_back(cell_->project(at_time(x, t), dropped));
+    return all;
+  }
+  // All steps at once, where nothing is dropped: (batch, time, ...).
+  Tensor projected_together(const Tensor& x) const {
     const auto extents = [](const Tensor& of, int from, ops::Ints first) {
       for (int axis = from; axis < of.rank(); ++axis) first.push_back(of.dim(axis));
       return first;
     };
     const Tensor y = cell_->project(ops::reshape(x, extents(x, 2, {-1})), {});
-    return ops::unstack(ops::reshape(y, extents(y, 1, {-1, steps})), 1);
+    return ops::reshape(y, extents(y, 1, {-1, x.dim(1)}));
+  }
+
+  // As one operation, from the input's part of the gates of all steps. Nothing: step by step.
+  std::optional<Steps> try_all_steps(const Tensor& projected, const Run& run, const CallContext& context) {
+    const auto& o = this->options_;
+    if (kRank == 3 || !projected.is_value() || run.mask.defined() || o.recurrent_dropout.value > 0) return std::nullopt;
+    Tensors states(2);  // undefined: zeros
+    if (o.stateful || context.arguments->find("initial_state")) states = initial_states(at_time(projected, 0), context);
+    Tensor gates = projected, kernel = cell_->recurrent_kernel();
+    if (kRank == 1) {
+      gates = ops::expand_dims(gates, 2), kernel = ops::expand_dims(kernel, 0);
+      for (Tensor& state : states) state = state.defined() ? add_height(state) : state;
+    }
+    const auto made = ops::try_conv_lstm(gates, kernel, states[0], states[1],
+                                         {.activation = o.activation.object()->name(),
+                                          .recurrent_activation = o.recurrent_activation.object()->name(),
+                                          .sequences = o.return_sequences,
+                                          .backwards = o.go_backwards});
+    if (!made) return std::nullopt;
+    if (kRank == 2) return Steps{made->output, {made->h, made->c}};
+    return Steps{ops::squeeze(made->output, {o.return_sequences ? 2 : 1}),
+                 {drop_height(made->h), drop_height(made->c)}};
+  }
+
+  // The result; a stateful layer keeps the states.
+  Structure kept_result(Steps steps, const Tensor& x) {
+    if (this->options_.stateful && !x.is_symbolic()) {
+      for (std::size_t i = 0; i < kept_.size(); ++i)
+        kept_[i]->assign(ops::cast(ops::stop_gradient(in_layout_of_data(steps.states[i])), kept_[i]->dtype()));
+    }
+    return result(std::move(steps), x);
   }
 
   // Of channels-last values. A function along an axis, such as softmax, is one of the layer's own data format.
