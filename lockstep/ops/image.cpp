@@ -40,6 +40,11 @@ void check(const Call& call) {
     throw_invalid_argument(fmt::format("input image must be of non-zero size, it is {}", x.to_string()));
 }
 
+// A product and a sum are rounded one after the other, as TensorFlow does it: images of integers are cut to integers
+// afterwards, where the last bit of a whole number counts.
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=off")
+
 // One axis: between the neighbours below and above each source position.
 AxisPixels bilinear_axis(std::int64_t in, std::int64_t out, const Mapping& m) {
   const float scale = m.scale(in, out);
@@ -67,6 +72,8 @@ AxisPixels nearest_axis(std::int64_t in, std::int64_t out, const Mapping& m) {
   axis.above = axis.below;
   return axis;
 }
+
+#pragma GCC pop_options
 
 Tensors bilinear(const Call& call) {
   check(call);

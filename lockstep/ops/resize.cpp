@@ -53,6 +53,27 @@ void with_channels(std::int64_t channels, const F& f) {
   }
 }
 
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=off")  // as TensorFlow rounds
+
+// Between two rows.
+void between(const float* low, const float* high, float share, std::int64_t count, float* y) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = low[i] + (high[i] - low[i]) * share;
+}
+
+// Between two neighbours in a row, each of a few channels.
+template <typename Depth>
+void between_columns(const AxisPixels& columns, Depth depth, const float* x, float* y) {
+  for (std::size_t j = 0; j < columns.below.size(); ++j) {
+    const float *const low = x + columns.below[j] * depth, *const high = x + columns.above[j] * depth;
+    const float share = columns.share[j];
+    float* const to = y + static_cast<std::int64_t>(j) * depth;
+    for (std::int64_t c = 0; c < depth; ++c) to[c] = low[c] + (high[c] - low[c]) * share;
+  }
+}
+
+#pragma GCC pop_options
+
 // A row of pixels by the columns' pixels.
 void resize_row(const AxisPixels& columns, std::int64_t channels, const float* x, float* y) {
   const auto count = static_cast<std::int64_t>(columns.below.size());
@@ -64,12 +85,7 @@ void resize_row(const AxisPixels& columns, std::int64_t channels, const float* x
       }
       return;
     }
-    for (std::int64_t j = 0; j < count; ++j) {
-      const auto at = static_cast<std::size_t>(j);
-      const float *const low = x + columns.below[at] * depth, *const high = x + columns.above[at] * depth;
-      const float share = columns.share[at];
-      for (std::int64_t c = 0; c < depth; ++c) y[j * depth + c] = low[c] + (high[c] - low[c]) * share;
-    }
+    between_columns(columns, depth, x, y);
   });
 }
 
@@ -115,7 +131,7 @@ class Resize : public Composite {
                      if (low == up || rows_.share.empty()) {
                        std::copy_n(low, row, out);
                      } else {
-                       for (std::int64_t i = 0; i < row; ++i) out[i] = low[i] + (up[i] - low[i]) * share;
+                       between(low, up, share, row, out);
                      }
                    }
                  });

@@ -61,6 +61,8 @@ ROWS = [
         ("RandomContrast", dict(factor=0.4)), ("RandomShear", dict(x_factor=[0.0, 0.3], y_factor=[0.1, 0.2])), ("RandomErasing", dict(scale=[0.1, 0.5])),
         ("Solarization", dict(addition_factor=0.2)), ("RandomGaussianBlur", dict(kernel_size=3)), ("RandomPerspective", dict(scale=0.3)),
         ("RandAugment", dict()), ("CutMix", dict())]],
+    # Its parts have the global policy.
+    ("RandomColorJitter", dict(contrast_factor=0.3, saturation_factor=[0.3, 0.6], hue_factor=0.2, dtype="float64")),
     ("Pipeline", dict(layers=[L.RandomFlip("horizontal", seed=3), L.AutoContrast(), L.RandomBrightness(0.2, seed=4)])),
 ]
 UNSEEDED = ("AutoContrast", "Pipeline", "Equalization", "ContrastLimitedAdaptiveHistogramEqualization")

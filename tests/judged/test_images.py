@@ -121,3 +121,17 @@ def test_damaged_images_are_refused(tmp_path):
         np.save(tmp_path / "x.npy", np.array(contents))
         line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
         assert "image" in line.lower()
+
+
+def test_resized_bytes_are_tensorflows(tmp_path):
+    """Cut to integers, where the last bit of the value between two pixels counts."""
+    rng = tool.generator("resized bytes")
+    sizes = [tuple(int(n) for n in rng.integers(2, 40, 2)) for _ in range(12)]
+    module = tf.Module()
+    module.run = tf.function(lambda x: {f"{h}x{w}": tf.cast(tf.image.resize(x, (h, w)), tf.uint8) for h, w in sizes},
+                             input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="x")])
+    tf.saved_model.save(module, str(tmp_path / "m"), module.run)
+    x = rng.integers(0, 256, (2, 23, 31, 3)).astype("u1")
+    theirs = module.run(tf.constant(x))
+    for name, value in tool.predict(tmp_path / "m", {"x": x}, tmp_path):
+        tool.assert_close(value, theirs[name].numpy(), what=name)

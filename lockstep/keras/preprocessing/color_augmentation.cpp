@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lockstep/keras/backend.h"
+#include "lockstep/keras/layers/tensor_ops_internal.h"
 #include "lockstep/keras/preprocessing/augmentation_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 
@@ -127,11 +128,12 @@ class RandomHueLayer : public ColorLayer<RandomHueLayer, RandomHueOptions> {
     return {ops::where(ops::greater(side, 0.5), -amount, amount) * 0.5};
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
-    Channels hsv = to_hsv(split_channels(change_range(x, values(), kUnit), who()));
-    hsv.a = hsv.a + ops::cast(ops::reshape(drawn[0], {-1, 1, 1}), x.dtype());
+    const Tensor images = ops::cast(x, compute_dtype());
+    Channels hsv = to_hsv(split_channels(change_range(images, values(), kUnit), who()));
+    hsv.a = hsv.a + ops::cast(ops::reshape(drawn[0], {-1, 1, 1}), hsv.a.dtype());
     hsv.a = ops::where(ops::greater(hsv.a, 1.0), hsv.a - 1.0, hsv.a);
     hsv.a = ops::where(ops::less(hsv.a, 0.0), hsv.a + 1.0, hsv.a);
-    return change_range(ops::clip_by_value(to_rgb(hsv), 0.0, 1.0), kUnit, values());
+    return ops::cast(change_range(ops::clip_by_value(to_rgb(hsv), 0.0, 1.0), kUnit, values()), compute_dtype());
   }
 };
 
@@ -147,8 +149,10 @@ class RandomSaturationLayer : public ColorLayer<RandomSaturationLayer, RandomHue
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     Channels hsv = to_hsv(split_channels(x, who()));
-    hsv.b = clip_to(hsv.b * ops::cast(ops::reshape(drawn[0], {-1, 1, 1}), x.dtype()), values());
-    return to_rgb(hsv);
+    const DType both = common_dtype(x.dtype(), compute_dtype());
+    const Tensor factor = ops::cast(ops::reshape(drawn[0], {-1, 1, 1}), compute_dtype());
+    hsv.b = clip_to(ops::cast(hsv.b, both) * ops::cast(factor, both), values());
+    return to_rgb({ops::cast(hsv.a, both), hsv.b, ops::cast(hsv.c, both)});
   }
 };
 
@@ -266,10 +270,11 @@ class RandomColorJitterLayer : public AugmentationLayer<RandomColorJitterLayer, 
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     Tensor y = x;
     for (std::size_t i = 0; i < parts_.size(); ++i) y = parts_[i]->change(y, {drawn.at(i)});
-    return y;
+    return ops::cast(y, compute_dtype());
   }
 
  private:
+  // Keras gives its parts the global policy, not this layer's.
   template <typename L, typename Options>
   void add(const Json& factor) {
     if (factor.is_null()) return;
@@ -277,7 +282,6 @@ class RandomColorJitterLayer : public AugmentationLayer<RandomColorJitterLayer, 
     options.factor = factor;
     options.value_range = options_.value_range;
     options.seed = options_.seed;
-    options.dtype = options_.dtype;
     parts_.push_back(std::make_shared<L>(std::move(options)));
   }
   std::vector<std::shared_ptr<ImageChange>> parts_;
