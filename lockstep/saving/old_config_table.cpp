@@ -373,6 +373,22 @@ class Branches {
   Json layers_ = Json::array(), inputs_ = Json::array();
 };
 
+// Keras 2.0 wrote into the calls of a Merge that its inputs have no masks.
+void drop_missing_masks(Json& object) {
+  const auto is_missing = [](const Json& mask) {
+    const auto is_null = [](const Json& each) { return each.is_null(); };
+    return mask.is_null() || (mask.is_array() && std::all_of(mask.begin(), mask.end(), is_null));
+  };
+  if (!object.contains("inbound_nodes") || !object["inbound_nodes"].is_array()) return;
+  for (Json& node : object["inbound_nodes"]) {
+    if (!node.is_array()) continue;
+    for (Json& input : node) {
+      if (!input.is_array() || input.size() < 4 || !input[3].is_object()) continue;
+      if (input[3].contains("mask") && is_missing(input[3]["mask"])) input[3].erase("mask");
+    }
+  }
+}
+
 }  // namespace
 
 std::span<const OldClass> old_classes() { return kClasses; }
@@ -409,6 +425,7 @@ bool lacks_data_format(std::string_view class_name) {
 }
 
 void change_merge(Json& object) {
+  drop_missing_masks(object);
   const Json config = object.at("config");
   const Json mode = config.value("mode", Json());
   const auto row = std::find_if(std::begin(kMergeModes), std::end(kMergeModes),

@@ -351,6 +351,21 @@ def test_a_sequential_of_branches(mode, tmp_path):
     tool.assert_close(tool.predict(tmp_path / "m.h5", [x, y], tmp_path, single=True)[0][1], run(), 1e-5)
 
 
+def test_a_merge_of_keras_2(tmp_path):
+    """Keras 2.0 still made it of two models, with the missing masks in its calls."""
+    rng = tool.generator("keras1", "merge of 2.0")
+    merge = {"mode": "concat", "concat_axis": -1, "dot_axes": -1, "output_shape": None, "mode_type": "raw", "output_shape_type": "raw",
+             "arguments": {}, "output_mask": None, "output_mask_type": "raw"}
+    merged = entry("Merge", merge, "merge_1", "a")
+    merged["inbound_nodes"] = [[[name, 0, 0, {"mask": [None, None]}] for name in ("a", "b")]]
+    config = {"name": "model_1", "layers": [input_entry((5,), name="a"), input_entry((3,), name="b"), merged],
+              "input_layers": [["a", 0, 0], ["b", 0, 0]], "output_layers": [["merge_1", 0, 0]]}
+    write(tmp_path / "m.h5", {"class_name": "Model", "config": config}, [("a", []), ("b", []), ("merge_1", [])], "2.0.8", "tensorflow")
+    x, y = (rng.normal(0, 1, (4, n)).astype("float32") for n in (5, 3))
+    if not tool.CONTROL:
+        tool.assert_close(tool.predict(tmp_path / "m.h5", [x, y], tmp_path, single=True)[0][1], np.concatenate([x, y], 1))
+
+
 @pytest.mark.parametrize(("class_name", "config", "text"), [
     ("BatchNormalization", {"epsilon": 1e-3, "mode": 3, "axis": -1, "momentum": 0.9}, "mode 3"),
     ("Merge", {"mode": "cos", "concat_axis": -1, "dot_axes": -1}, "cos"),
