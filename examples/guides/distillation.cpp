@@ -5,7 +5,7 @@ namespace {
 
 namespace keras = lockstep::keras;
 namespace layers = lockstep::keras::layers;
-namespace ops = lockstep::keras::ops;
+namespace kops = lockstep::keras::ops;
 
 class Distiller : public keras::Model {
  public:
@@ -27,8 +27,8 @@ class Distiller : public keras::Model {
                           const keras::Structure&) const override {
     const auto teacher_pred = teacher(x, {.training = false});
     const auto student_loss = student_loss_fn_(y, y_pred);
-    const auto distillation_loss = distillation_loss_fn_(ops::softmax(teacher_pred / temperature_, {.axis = 1}),
-                                                         ops::softmax(y_pred / temperature_, {.axis = 1})) *
+    const auto distillation_loss = distillation_loss_fn_(kops::softmax(teacher_pred / temperature_, {.axis = 1}),
+                                                         kops::softmax(y_pred / temperature_, {.axis = 1})) *
                                    std::pow(temperature_, 2);
     const auto loss = alpha_ * student_loss + (1 - alpha_) * distillation_loss;
     return loss;
