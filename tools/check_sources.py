@@ -1,4 +1,4 @@
-"""Checks of the sources that need no build: formatting, include cycles, and includes that point up.
+"""Checks of the sources that need no build: formatting, include cycles, includes that point up, test files that are not compiled.
 
 A folder, its tests included, may include those before it in FOLDERS and its own files. Prints one line for each
 problem, and fails when there is one.
@@ -62,6 +62,14 @@ def format_problems(paths):
     return lines or ([] if done.returncode == 0 else [done.stderr.strip() or "clang-format failed"])
 
 
+def unlisted_tests(paths):
+    """Test files that no CMakeLists.txt of their folder or one above it names: they are not compiled."""
+    def lists(path):
+        return [above / "CMakeLists.txt" for above in (ROOT / path).parents if (above / "CMakeLists.txt").exists()]
+    return [path for path in paths if path.endswith("_test.cpp")
+            and not any(pathlib.Path(path).name in found.read_text() for found in lists(path))]
+
+
 def main():
     paths = sources()
     graph = {path: INCLUDE.findall((ROOT / path).read_text()) for path in paths}
@@ -69,6 +77,7 @@ def main():
     for path, includes in graph.items():
         problems += [f"{path}: includes {target}, of a folder above its own" for target in upward(path, includes)]
     problems += [f"include cycle: {' -> '.join(cycle)}" for cycle in cycles(graph)]
+    problems += [f"{path}: no CMakeLists.txt names it" for path in unlisted_tests(paths)]
     problems += format_problems(paths)
     for problem in problems:
         print(problem)

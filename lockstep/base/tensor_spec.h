@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -52,6 +53,14 @@ struct TensorSpec {
   DType dtype = DType::kInvalid;
   Shape shape = Shape::unknown_rank();
   std::string name;  // may be empty
+  // Of a ragged tensor in a dataset, which is a scalar variant there: what it contains (tf.RaggedTensorSpec).
+  struct Ragged {
+    DType dtype = DType::kInvalid;
+    Shape shape = Shape::unknown_rank();
+    int ragged_rank = 0;
+    friend bool operator==(const Ragged&, const Ragged&) = default;
+  };
+  std::optional<Ragged> ragged = std::nullopt;
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };

@@ -110,8 +110,13 @@ class BatchNode : public GroupNode {
     return batch_node(inputs[0], size(), drop_remainder());
   }
   ElementSpec element_spec() const override {
-    return input()->element_spec().map(
-        [&](const TensorSpec& spec) { return TensorSpec(with_first(first_dim(), spec.shape), spec.dtype); });
+    return input()->element_spec().map([&](const TensorSpec& spec) {
+      if (!spec.ragged) return TensorSpec(with_first(first_dim(), spec.shape), spec.dtype);
+      TensorSpec batch = spec;
+      batch.ragged->shape = with_first(first_dim(), spec.ragged->shape);
+      ++batch.ragged->ragged_rank;
+      return batch;
+    });
   }
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::vector<Element> elements = sample_elements(copies);
@@ -426,6 +431,13 @@ class UnbatchNode : public DatasetNode {
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   ElementSpec element_spec() const override {
     return input()->element_spec().map([](const TensorSpec& spec) {
+      if (spec.ragged && spec.ragged->shape.known_rank() && spec.ragged->shape.rank() > 0) {
+        TensorSpec row = spec;
+        const std::vector<std::int64_t>& dims = spec.ragged->shape.dims();
+        row.ragged->shape = Shape(std::vector<std::int64_t>(dims.begin() + 1, dims.end()));
+        row.ragged->ragged_rank = std::max(spec.ragged->ragged_rank - 1, 0);
+        return row;
+      }
       if (spec.shape.rank() == 0) return spec;
       return TensorSpec(Shape(std::vector<std::int64_t>(spec.shape.dims().begin() + 1, spec.shape.dims().end())),
                         spec.dtype);

@@ -10,6 +10,7 @@
 #include "lockstep/data/node_internal.h"
 #include "lockstep/data/replay_limit_internal.h"
 #include "lockstep/data/sequence_internal.h"
+#include "lockstep/ops/composite_specs.h"
 #include "lockstep/random/seeds.h"
 
 template class lockstep::Nested<lockstep::TensorSpec>;
@@ -17,6 +18,9 @@ template class lockstep::Nested<lockstep::TensorSpec>;
 namespace lockstep {
 
 std::ostream& operator<<(std::ostream& out, const TensorSpec& spec) {
+  if (spec.ragged)
+    return out << RaggedTensorSpec(
+               {.shape = spec.ragged->shape, .dtype = spec.ragged->dtype, .ragged_rank = spec.ragged->ragged_rank});
   return out << fmt::format("TensorSpec(shape={}, dtype=tf.{}, name={})",
                             spec.shape.known_rank() ? spec.shape.to_string() : "<unknown>", dtype_name(spec.dtype),
                             spec.name.empty() ? "None" : "'" + spec.name + "'");

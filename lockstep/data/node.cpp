@@ -6,6 +6,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/replay_limit_internal.h"
+#include "lockstep/ops/composite_specs.h"
+#include "lockstep/ops/ragged_elements_internal.h"
 
 namespace lockstep::data {
 namespace {
@@ -154,6 +156,8 @@ std::optional<std::int64_t> known(std::int64_t cardinality) {
 
 ElementSpec spec_of(const Element& element) {
   return element.map([](const Tensor& leaf) {
+    if (leaf.defined() && !leaf.is_symbolic() && ops::holds_ragged(leaf))
+      return static_cast<ElementSpec>(RaggedTensorSpec::from_value(ops::ragged_in(leaf))).leaf();
     return leaf.defined() ? TensorSpec(leaf.shape(), leaf.dtype()) : TensorSpec(Shape::unknown_rank(), DType::kInvalid);
   });
 }
@@ -161,14 +165,21 @@ ElementSpec spec_of(const Element& element) {
 ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b) {
   const std::vector<TensorSpec> others = b.flatten();
   std::vector<TensorSpec> merged = a.flatten();
-  for (std::size_t i = 0; i < merged.size() && i < others.size(); ++i) {
-    Shape& shape = merged[i].shape;
-    if (!shape.known_rank() || !others[i].shape.known_rank() || shape.rank() != others[i].shape.rank()) {
+  const auto merge = [](Shape& shape, const Shape& other) {
+    if (!shape.known_rank() || !other.known_rank() || shape.rank() != other.rank()) {
       shape = Shape::unknown_rank();
-      continue;
+      return;
     }
     for (int axis = 0; axis < shape.rank(); ++axis) {
-      if (shape[axis] != others[i].shape[axis]) shape[axis] = kUnknownDim;
+      if (shape[axis] != other[axis]) shape[axis] = kUnknownDim;
+    }
+  };
+  for (std::size_t i = 0; i < merged.size() && i < others.size(); ++i) {
+    merge(merged[i].shape, others[i].shape);
+    if (!merged[i].ragged || !others[i].ragged) {
+      merged[i].ragged = std::nullopt;
+    } else {
+      merge(merged[i].ragged->shape, others[i].ragged->shape);
     }
   }
   return a.pack(merged);

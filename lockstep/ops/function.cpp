@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/composite_specs.h"
 #include "lockstep/ops/function_draws_internal.h"
+#include "lockstep/ops/ragged_elements_internal.h"
 
 namespace lockstep::internal {
 
@@ -45,6 +47,11 @@ bool describes(const TensorSpec& spec, const TensorSpec& found) {
   return found.dtype == spec.dtype && found.shape.compatible_with(spec.shape);
 }
 bool describes(const TensorSpec& spec, const Tensor& found) {
+  if (spec.ragged && ops::holds_ragged(found)) {
+    const RaggedTensorSpec expected(
+        {.shape = spec.ragged->shape, .dtype = spec.ragged->dtype, .ragged_rank = spec.ragged->ragged_rank});
+    return expected.is_compatible_with(ops::ragged_in(found));
+  }
   return found.dtype() == spec.dtype && found.shape().compatible_with(spec.shape);
 }
 template <typename Leaf>
@@ -72,7 +79,10 @@ bool describes(const Function::Signature& signature, const std::vector<Nested<Le
 std::string to_text(const Specs& specs) {
   std::string out;
   specs.visit([&](const TensorSpec& spec) {
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", dtype_name(spec.dtype), spec.shape.to_string());
+    const DType dtype = spec.ragged ? spec.ragged->dtype : spec.dtype;
+    const Shape& shape = spec.ragged ? spec.ragged->shape : spec.shape;
+    out += fmt::format("{}{}{} {}", out.empty() ? "" : ", ", spec.ragged ? "ragged " : "", dtype_name(dtype),
+                       shape.to_string());
   });
   return out;
 }

@@ -4,6 +4,7 @@
 #include "lockstep/ops/audio_functions.h"
 #include "lockstep/ops/complex_functions.h"
 #include "lockstep/ops/composed.h"
+#include "lockstep/ops/composite_specs.h"
 #include "lockstep/ops/control_flow.h"
 #include "lockstep/ops/csv_functions.h"
 #include "lockstep/ops/custom_gradient.h"
