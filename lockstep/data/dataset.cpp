@@ -18,9 +18,7 @@ template class lockstep::Nested<lockstep::TensorSpec>;
 namespace lockstep {
 
 std::ostream& operator<<(std::ostream& out, const TensorSpec& spec) {
-  if (spec.ragged)
-    return out << RaggedTensorSpec(
-               {.shape = spec.ragged->shape, .dtype = spec.ragged->dtype, .ragged_rank = spec.ragged->ragged_rank});
+  if (spec.ragged) return out << RaggedTensorSpec::of_element(spec);
   return out << fmt::format("TensorSpec(shape={}, dtype=tf.{}, name={})",
                             spec.shape.known_rank() ? spec.shape.to_string() : "<unknown>", dtype_name(spec.dtype),
                             spec.name.empty() ? "None" : "'" + spec.name + "'");

@@ -71,6 +71,8 @@ bool passes_on(std::string_view op) {
   return names.contains(op);
 }
 
+bool gives_shape(std::string_view op) { return op == "Shape" || op == "Size" || op == "Rank"; }
+
 // ---- the plan ------------------------------------------------------------------------------------------
 
 std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feeds) {
@@ -174,9 +176,8 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
       if (input.dtype == DType::kResource) input = read(input);
     }
   }
-  const bool gives_shape = op == "Shape" || op == "Size" || op == "Rank";
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require(has_bytes(inputs[i].dtype) || gives_shape);
+    require(has_bytes(inputs[i].dtype) || gives_shape(op));
     require(op == "ResourceGather" || i >= step.input_types.size() || inputs[i].dtype == step.input_types[i]);
   }
   if (op != "ResourceGather" && std::ranges::all_of(inputs, [](const Lowered& k) { return k.is_constant(); }))
@@ -192,7 +193,7 @@ std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered>
       zeros.other_dims = inputs[0].other_dims;
     return {zeros};
   }
-  if (gives_shape) return {shape_constant(step, inputs[0])};
+  if (gives_shape(op)) return {shape_constant(step, inputs[0])};
   const LoweringRule rule = find_lowering_rule(op);
   const std::vector<Lowered> like = infer(step, op == "ResourceGather" ? given : inputs);
   if (rule) return rule(*this, step, inputs, like);

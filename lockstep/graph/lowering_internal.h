@@ -300,6 +300,8 @@ std::optional<std::vector<Lowered>> lower_lookup(Lowering& lowering, const Step&
 
 // Operations whose result is their first input.
 bool passes_on(std::string_view op);
+// Shape, Size and Rank, which need no elements of their input.
+bool gives_shape(std::string_view op);
 bool has_bytes(DType dtype);
 std::int64_t floats_of(DType dtype, const inference::Dims& dims);
 Lowered known_constant(Tensor value);

@@ -11,8 +11,6 @@ namespace {
 
 bool finds_in_table(std::string_view op) { return op == "LookupTableFindV2" || op == "LookupTableFind"; }
 
-bool gives_shape(std::string_view op) { return op == "Shape" || op == "Size" || op == "Rank"; }
-
 // By the signature; kInvalid for lists of types.
 std::vector<DType> output_types(const Step& step) {
   std::vector<DType> types;

@@ -32,6 +32,8 @@ class RaggedTensorSpec {
   RaggedTensorSpec(const S& shape, DTypeLike dtype = DType::kFloat32, std::optional<int> ragged_rank = std::nullopt)
       : RaggedTensorSpec(Arguments{{}, shape, dtype, ragged_rank}) {}
   static RaggedTensorSpec from_value(const RaggedTensor& value);
+  // Of a part of an element_spec that has `ragged`.
+  static RaggedTensorSpec of_element(const TensorSpec& spec);
   bool is_compatible_with(const RaggedTensorSpec& other) const;
   bool is_compatible_with(const RaggedTensor& value) const { return is_compatible_with(from_value(value)); }
   // As a part of an element_spec or an input_signature.

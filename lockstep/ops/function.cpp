@@ -47,11 +47,8 @@ bool describes(const TensorSpec& spec, const TensorSpec& found) {
   return found.dtype == spec.dtype && found.shape.compatible_with(spec.shape);
 }
 bool describes(const TensorSpec& spec, const Tensor& found) {
-  if (spec.ragged && ops::holds_ragged(found)) {
-    const RaggedTensorSpec expected(
-        {.shape = spec.ragged->shape, .dtype = spec.ragged->dtype, .ragged_rank = spec.ragged->ragged_rank});
-    return expected.is_compatible_with(ops::ragged_in(found));
-  }
+  if (spec.ragged && ops::holds_ragged(found))
+    return RaggedTensorSpec::of_element(spec).is_compatible_with(ops::ragged_in(found));
   return found.dtype() == spec.dtype && found.shape().compatible_with(spec.shape);
 }
 template <typename Leaf>

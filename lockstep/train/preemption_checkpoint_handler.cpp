@@ -18,13 +18,10 @@ std::atomic<bool> terminated = false;  // it came
 static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers set it");
 
 distribute::Variable runs_variable(const Checkpoint& checkpoint) {
-  try {
-    return checkpoint[kRunsName];
-  } catch (const errors::NotFoundError&) {
-    distribute::Variable runs(Tensor::scalar(std::int64_t{0}), {.trainable = false, .name = kRunsName});
-    checkpoint.track(kRunsName, runs);
-    return runs;
-  }
+  if (checkpoint.contains(kRunsName)) return checkpoint[kRunsName];
+  distribute::Variable runs(Tensor::scalar(std::int64_t{0}), {.trainable = false, .name = kRunsName});
+  checkpoint.track(kRunsName, runs);
+  return runs;
 }
 
 std::unique_ptr<CheckpointManager> manager_in(const distribute::Strategy& strategy, const Checkpoint& checkpoint,
