@@ -18,7 +18,9 @@
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/keras/callbacks/log_value.h"
 #include "lockstep/keras/operations/operations.h"
+#include "lockstep/ops/array_dtype.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/tensor/axes.h"
 #include "lockstep/tensor/tensor.h"
@@ -55,8 +57,9 @@ namespace internal {
 using keras_ops::OpArgument;
 using keras_ops::Operand;
 
+// The tensor as an array, of this dtype.
 inline Tensor cast(const Tensor& x, DType dtype) {
-  return dtype == DType::kInvalid || x.dtype() == dtype ? x : x.astype(dtype);
+  return (dtype == DType::kInvalid || x.dtype() == dtype ? x : x.astype(dtype)).numpy();
 }
 inline DType or_else(DTypeLike dtype, DType other) {
   return dtype == DType::kInvalid ? other : static_cast<DType>(dtype);
@@ -66,10 +69,13 @@ inline Tensor of_python(const Tensor& x, DTypeLike dtype) {
   if (dtype != DType::kInvalid) return cast(x, dtype);
   return x.dtype() == DType::kFloat32 ? cast(x, DType::kFloat64)
          : x.dtype() == DType::kInt32 ? cast(x, DType::kInt64)
-                                      : x;
+                                      : x.numpy();
+}
+inline keras::Structure arrays(const keras::Structure& parts) {
+  return parts.map([](const Tensor& part) { return part.numpy(); });
 }
 inline Tensor to_float(const Tensor& x) {
-  return is_floating(x.dtype()) || is_complex(x.dtype()) ? x : cast(x, DType::kFloat64);
+  return is_floating(x.dtype()) || is_complex(x.dtype()) ? x.numpy() : cast(x, DType::kFloat64);
 }
 
 }  // namespace internal
@@ -90,10 +96,12 @@ class Array : public Tensor {
   Array(const std::vector<Tensor>& parts) : Tensor(ops::stack(parts).numpy()) {}
   template <std::integral T>
   Array(const std::vector<T>& numbers) : Tensor(internal::of_python(Tensor(numbers), DType::kInvalid)) {}
+  // The values that evaluate() returns: a number of one, a vector of several.
+  Array(const keras::Results& results);
   Array(std::initializer_list<Values> values) : Tensor(internal::of_python(Tensor(values), DType::kInvalid)) {}
   // Arrays in braces are a list of them, also one alone.
   template <int = 0>
-  Array(std::initializer_list<Array> parts) : Tensor(ops::stack(Tensors(parts.begin(), parts.end()))) {}
+  Array(std::initializer_list<Array> parts) : Tensor(ops::stack(Tensors(parts.begin(), parts.end())).numpy()) {}
 
   // Whether it is a number, which takes the dtype of the array that it meets where that can hold it.
   bool is_weak() const { return weak_; }
@@ -101,6 +109,12 @@ class Array : public Tensor {
  private:
   bool weak_ = false;
 };
+
+inline Array::Array(const keras::Results& results) {
+  const std::vector<keras::LogValue> all = results.values();
+  const Tensor values(std::vector<double>(all.begin(), all.end()));
+  Tensor::operator=((all.size() == 1 ? values[0] : values).numpy());
+}
 
 namespace internal {
 
@@ -110,15 +124,7 @@ inline std::pair<Tensor, Tensor> together(const Array& a, const Array& b) {
   if (a.dtype() == b.dtype() || a.dtype() == DType::kString) return {a, b};
   if (a.is_weak() && (whole(a) || !whole(b))) return {cast(a, b.dtype()), b};
   if (b.is_weak() && (whole(b) || !whole(a))) return {a, cast(b, a.dtype())};
-  const auto wide = [](const Array& x) { return dtype_size(x.dtype()); };
-  if (whole(a) != whole(b)) {
-    const Array& number = whole(a) ? b : a;
-    const Array& integers = whole(a) ? a : b;
-    const DType dtype =
-        integers.dtype() == DType::kBool || wide(integers) * 2 <= wide(number) ? number.dtype() : DType::kFloat64;
-    return {cast(a, dtype), cast(b, dtype)};
-  }
-  const DType dtype = wide(a) >= wide(b) ? a.dtype() : b.dtype();
+  const DType dtype = ops::array_dtype(a.dtype(), b.dtype());
   return {cast(a, dtype), cast(b, dtype)};
 }
 
@@ -146,14 +152,14 @@ requires std::is_convertible_v<const T&, Array> Tensor array(const T& x, const D
   return array(x, o.dtype);
 }
 inline Tensor asarray(const Array& x, DTypeLike dtype = DType::kInvalid) { return internal::cast(x, dtype); }
-inline Tensor copy(const Array& x) { return x; }
+inline Tensor copy(const Array& x) { return internal::cast(x, x.dtype()); }
 
 inline Tensor zeros(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) {
-  return ops::zeros(shape, internal::or_else(dtype, DType::kFloat64));
+  return ops::zeros(shape, internal::or_else(dtype, DType::kFloat64)).numpy();
 }
 inline Tensor zeros(const ShapeArg& shape, const DTypeKeywords& o) { return zeros(shape, o.dtype); }
 inline Tensor ones(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) {
-  return ops::ones(shape, internal::or_else(dtype, DType::kFloat64));
+  return ops::ones(shape, internal::or_else(dtype, DType::kFloat64)).numpy();
 }
 inline Tensor ones(const ShapeArg& shape, const DTypeKeywords& o) { return ones(shape, o.dtype); }
 inline Tensor empty(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) { return zeros(shape, dtype); }
@@ -178,7 +184,7 @@ inline int ndim(const Array& a) { return a.rank(); }
 inline Shape shape(const Array& a) { return a.shape(); }
 inline std::int64_t size(const Array& a) { return a.shape().num_elements().value(); }
 inline Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt) {
-  return ops::eye(rows, columns, DType::kFloat64);
+  return ops::eye(rows, columns, DType::kFloat64).numpy();
 }
 inline Tensor identity(std::int64_t n) { return eye(n); }
 // arange(6), arange(1, 6), arange(0.0, 1.0, 0.25); .dtype follows in braces.
@@ -188,7 +194,8 @@ requires((std::is_arithmetic_v<N> && ...) && sizeof...(N) > 0 && sizeof...(N) <=
   const std::initializer_list<Number> given = {Number(numbers)...};
   const Number* const n = given.begin();
   return keras_ops::arange(sizeof...(N) == 1 ? Number(0) : n[0], n[sizeof...(N) == 1 ? 0 : 1],
-                           sizeof...(N) == 3 ? n[2] : Number(1), dtype);
+                           sizeof...(N) == 3 ? n[2] : Number(1), dtype)
+      .numpy();
 }
 template <typename N>
 requires std::is_arithmetic_v<N> Tensor arange(N stop, const DTypeKeywords& o) {
@@ -228,41 +235,103 @@ Tensor linspace(double start, double stop, std::int64_t num = 50, bool endpoint 
   return linspace(start, stop, LinspaceKeywords{{}, num, endpoint, DType::kFloat64});
 }
 
-// ---- shapes and parts: as in keras.ops, of which these are the functions ----
-using keras_ops::append;
+// ---- shapes and parts: the functions of keras.ops, which give arrays here ----
 using keras_ops::argpartition;
-using keras_ops::array_split;
-using keras_ops::broadcast_to;
-using keras_ops::concatenate;
-using keras_ops::diag;
 using keras_ops::diagonal;
-using keras_ops::expand_dims;
-using keras_ops::flip;
-using keras_ops::hstack;
-using keras_ops::meshgrid;
-using keras_ops::moveaxis;
-using keras_ops::outer;
-using keras_ops::pad;
-using keras_ops::ravel;
-using keras_ops::repeat;
-using keras_ops::reshape;
-using keras_ops::roll;
 using keras_ops::rot90;
-using keras_ops::split;
-using keras_ops::squeeze;
-using keras_ops::stack;
-using keras_ops::swapaxes;
-using keras_ops::take;
-using keras_ops::take_along_axis;
-using keras_ops::tile;
-using keras_ops::transpose;
-using keras_ops::tril;
-using keras_ops::triu;
-using keras_ops::vstack;
+
+#define LOCKSTEP_NUMPY(function) \
+  inline Tensor function(const internal::Operand& x) { return keras_ops::function(x).numpy(); }
+LOCKSTEP_NUMPY(hstack)
+LOCKSTEP_NUMPY(ravel)
+LOCKSTEP_NUMPY(vstack)
+#undef LOCKSTEP_NUMPY
+// flip(x), flip(x, 1), flip(x, {.axis = 1}). The middle one is a template, because GCC would take {.axis = 1} for a
+// list.
+#define LOCKSTEP_NUMPY(function, Options, option)                                                      \
+  template <int = 0>                                                                                   \
+  Tensor function(const internal::Operand& x, const internal::OpArgument& option = Options{}.option) { \
+    return keras_ops::function(x, option).numpy();                                                     \
+  }                                                                                                    \
+  inline Tensor function(const internal::Operand& x, const Options& o) { return keras_ops::function(x, o).numpy(); }
+LOCKSTEP_NUMPY(concatenate, keras_ops::Axis0Options, axis)
+LOCKSTEP_NUMPY(diag, keras_ops::K0Options, k)
+LOCKSTEP_NUMPY(expand_dims, keras_ops::ExpandDimsKeywords, axis)
+LOCKSTEP_NUMPY(flip, keras_ops::AxisOptions, axis)
+LOCKSTEP_NUMPY(squeeze, keras_ops::AxisOptions, axis)
+LOCKSTEP_NUMPY(stack, keras_ops::Axis0Options, axis)
+LOCKSTEP_NUMPY(transpose, keras_ops::TransposeOptions, axes)
+LOCKSTEP_NUMPY(tril, keras_ops::K0Options, k)
+LOCKSTEP_NUMPY(triu, keras_ops::K0Options, k)
+#undef LOCKSTEP_NUMPY
+// take(x, indices), take(x, indices, 1), take(x, indices, {.axis = 1}), take(x, {.indices = indices, .axis = 1}).
+#define LOCKSTEP_NUMPY(function, Second, Keywords)                                                           \
+  template <int = 0>                                                                                         \
+  Tensor function(const internal::Operand& x, const Second& y, const internal::OpArgument& axis = nullptr) { \
+    return keras_ops::function(x, y, axis).numpy();                                                          \
+  }                                                                                                          \
+  inline Tensor function(const internal::Operand& x, const Second& y, const keras_ops::AxisOptions& o) {     \
+    return keras_ops::function(x, y, o).numpy();                                                             \
+  }                                                                                                          \
+  inline Tensor function(const internal::Operand& x, const keras_ops::Keywords& o) {                         \
+    return keras_ops::function(x, o).numpy();                                                                \
+  }
+LOCKSTEP_NUMPY(append, internal::Operand, AppendKeywords)
+LOCKSTEP_NUMPY(repeat, internal::OpArgument, RepeatKeywords)
+LOCKSTEP_NUMPY(roll, internal::OpArgument, RollKeywords)
+LOCKSTEP_NUMPY(take, internal::Operand, IndicesAxisKeywords)
+LOCKSTEP_NUMPY(take_along_axis, internal::Operand, IndicesAxisKeywords)
+#undef LOCKSTEP_NUMPY
+#define LOCKSTEP_NUMPY(function, Second) \
+  inline Tensor function(const internal::Operand& x, const Second& y) { return keras_ops::function(x, y).numpy(); }
+LOCKSTEP_NUMPY(broadcast_to, ShapeArg)
+LOCKSTEP_NUMPY(outer, internal::Operand)
+LOCKSTEP_NUMPY(reshape, ShapeArg)
+LOCKSTEP_NUMPY(tile, ShapeArg)
+#undef LOCKSTEP_NUMPY
+#define LOCKSTEP_NUMPY(function)                                                                                     \
+  inline Tensor function(const internal::Operand& x, const internal::OpArgument& a, const internal::OpArgument& b) { \
+    return keras_ops::function(x, a, b).numpy();                                                                     \
+  }
+LOCKSTEP_NUMPY(moveaxis)
+LOCKSTEP_NUMPY(swapaxes)
+#undef LOCKSTEP_NUMPY
+inline Tensor pad(const internal::Operand& x, const keras_ops::PadKeywords& o) { return keras_ops::pad(x, o).numpy(); }
+inline Tensor pad(const internal::Operand& x, const internal::OpArgument& pad_width,
+                  const keras_ops::PadModeOptions& o) {
+  return keras_ops::pad(x, pad_width, o).numpy();
+}
+template <int = 0>
+Tensor pad(const internal::Operand& x, const internal::OpArgument& pad_width,
+           const internal::OpArgument& mode = "constant", const internal::OpArgument& constant_values = nullptr) {
+  return keras_ops::pad(x, pad_width, mode, constant_values).numpy();
+}
+#define LOCKSTEP_NUMPY(function)                                                                                     \
+  template <int = 0>                                                                                                 \
+  keras::Structure function(const internal::Operand& x, const internal::OpArgument& indices_or_sections,             \
+                            const internal::OpArgument& axis = 0) {                                                  \
+    return internal::arrays(keras_ops::function(x, indices_or_sections, axis));                                      \
+  }                                                                                                                  \
+  inline keras::Structure function(const internal::Operand& x, const internal::OpArgument& indices_or_sections,      \
+                                   const keras_ops::Axis0Options& o) {                                               \
+    return internal::arrays(keras_ops::function(x, indices_or_sections, o));                                         \
+  }                                                                                                                  \
+  inline keras::Structure function(const internal::Operand& x, const keras_ops::IndicesOrSectionsAxis0Keywords& o) { \
+    return internal::arrays(keras_ops::function(x, o));                                                              \
+  }
+LOCKSTEP_NUMPY(array_split)
+LOCKSTEP_NUMPY(split)
+#undef LOCKSTEP_NUMPY
+inline keras::Structure meshgrid(const Tensors& vectors, const keras_ops::MeshgridOptions& o = {}) {
+  return internal::arrays(keras_ops::meshgrid(vectors, o));
+}
+inline keras::Structure meshgrid(const Tensor& x, const Tensor& y, const keras_ops::MeshgridOptions& o = {}) {
+  return np::meshgrid(Tensors{x, y}, o);
+}
 
 // ---- elementwise ----
 #define LOCKSTEP_NUMPY(function) \
-  inline Tensor function(const Array& x) { return keras_ops::function(internal::to_float(x)); }
+  inline Tensor function(const Array& x) { return keras_ops::function(internal::to_float(x)).numpy(); }
 LOCKSTEP_NUMPY(sqrt)
 LOCKSTEP_NUMPY(exp)
 LOCKSTEP_NUMPY(expm1)
@@ -280,19 +349,19 @@ LOCKSTEP_NUMPY(arcsin)
 LOCKSTEP_NUMPY(arccos)
 LOCKSTEP_NUMPY(arctan)
 #undef LOCKSTEP_NUMPY
-#define LOCKSTEP_NUMPY(function)                                                                   \
-  inline Tensor function(const Array& x) {                                                         \
-    const Tensor& value = x;                                                                       \
-    return is_floating(x.dtype()) ? internal::cast(keras_ops::function(value), x.dtype()) : value; \
+#define LOCKSTEP_NUMPY(function)                                                                           \
+  inline Tensor function(const Array& x) {                                                                 \
+    const Tensor& value = x;                                                                               \
+    return is_floating(x.dtype()) ? internal::cast(keras_ops::function(value), x.dtype()) : value.numpy(); \
   }
 LOCKSTEP_NUMPY(floor)
 LOCKSTEP_NUMPY(ceil)
 LOCKSTEP_NUMPY(trunc)
 #undef LOCKSTEP_NUMPY
-#define LOCKSTEP_NUMPY(function)           \
-  inline Tensor function(const Array& x) { \
-    const Tensor& value = x;               \
-    return keras_ops::function(value);     \
+#define LOCKSTEP_NUMPY(function)               \
+  inline Tensor function(const Array& x) {     \
+    const Tensor& value = x;                   \
+    return keras_ops::function(value).numpy(); \
   }
 LOCKSTEP_NUMPY(abs)
 LOCKSTEP_NUMPY(absolute)
@@ -306,7 +375,7 @@ LOCKSTEP_NUMPY(logical_not)
 #define LOCKSTEP_NUMPY(function)                             \
   inline Tensor function(const Array& x1, const Array& x2) { \
     const auto [a, b] = internal::together(x1, x2);          \
-    return keras_ops::function(a, b);                        \
+    return keras_ops::function(a, b).numpy();                \
   }
 LOCKSTEP_NUMPY(add)
 LOCKSTEP_NUMPY(subtract)
@@ -329,23 +398,23 @@ LOCKSTEP_NUMPY(logical_or)
 #undef LOCKSTEP_NUMPY
 inline Tensor divide(const Array& x1, const Array& x2) {
   const auto [a, b] = internal::together(x1, x2);
-  return keras_ops::divide(internal::to_float(a), internal::to_float(b));
+  return keras_ops::divide(internal::to_float(a), internal::to_float(b)).numpy();
 }
 inline Tensor arctan2(const Array& x1, const Array& x2) {
   const auto [a, b] = internal::together(x1, x2);
-  return keras_ops::arctan2(internal::to_float(a), internal::to_float(b));
+  return keras_ops::arctan2(internal::to_float(a), internal::to_float(b)).numpy();
 }
 inline Tensor clip(const Array& x, const Array& a_min, const Array& a_max) { return minimum(maximum(x, a_min), a_max); }
 inline Tensor round(const Array& x, int decimals = 0) { return x.round(decimals); }
 inline Tensor where(const Array& condition, const Array& x, const Array& y) {
   const auto [a, b] = internal::together(x, y);
-  return keras_ops::where(static_cast<const Tensor&>(condition), a, b);
+  return keras_ops::where(static_cast<const Tensor&>(condition), a, b).numpy();
 }
 // The indices of the true elements, an int64 vector for each axis.
 inline keras::Structure where(const Array& condition) {
   keras::Structure::List all;
   for (const Tensor& indices : ops::unstack(ops::where(static_cast<const Tensor&>(condition)), 1))
-    all.push_back(indices);
+    all.push_back(indices.numpy());
   return keras::Structure::list(std::move(all));
 }
 inline keras::Structure nonzero(const Array& x) { return where(not_equal(x, 0)); }
@@ -386,13 +455,15 @@ inline Tensor cumsum(const Array& x, int axis) { return x.cumsum(axis); }
 inline Tensor cumprod(const Array& x, const AxisKeywords& o = {}) {
   const Tensor flat = o.axis ? Tensor(x) : x.flatten();
   const bool whole = !is_floating(x.dtype()) && !is_complex(x.dtype());
-  return keras_ops::cumprod(whole ? internal::cast(flat, DType::kInt64) : flat, o.axis.value_or(0));
+  return keras_ops::cumprod(whole ? internal::cast(flat, DType::kInt64) : flat, o.axis.value_or(0)).numpy();
 }
 inline Tensor cumprod(const Array& x, int axis) { return cumprod(x, {.axis = axis}); }
 inline Tensor argsort(const Array& x, int axis = -1) {
   return internal::cast(ops::argsort(static_cast<const Tensor&>(x), axis), DType::kInt64);
 }
-inline Tensor sort(const Array& x, int axis = -1) { return keras_ops::sort(static_cast<const Tensor&>(x), axis); }
+inline Tensor sort(const Array& x, int axis = -1) {
+  return keras_ops::sort(static_cast<const Tensor&>(x), axis).numpy();
+}
 struct SortKeywords {
   FieldNamesOnly names_only = {};
   int axis = -1;
@@ -400,20 +471,20 @@ struct SortKeywords {
 };
 inline Tensor argsort(const Array& x, const SortKeywords& o) { return argsort(x, o.axis); }
 inline Tensor sort(const Array& x, const SortKeywords& o) { return sort(x, o.axis); }
-inline Tensor median(const Array& x) { return keras_ops::median(internal::to_float(x)); }
-inline Tensor median(const Array& x, int axis) { return keras_ops::median(internal::to_float(x), axis); }
+inline Tensor median(const Array& x) { return keras_ops::median(internal::to_float(x)).numpy(); }
+inline Tensor median(const Array& x, int axis) { return keras_ops::median(internal::to_float(x), axis).numpy(); }
 inline Tensor percentile(const Array& x, const Array& q) {
-  return keras_ops::percentile(internal::to_float(x), internal::cast(q, internal::to_float(x).dtype()));
+  return keras_ops::percentile(internal::to_float(x), internal::cast(q, internal::to_float(x).dtype())).numpy();
 }
 inline Tensor percentile(const Array& x, const Array& q, int axis) {
-  return keras_ops::percentile(internal::to_float(x), internal::cast(q, internal::to_float(x).dtype()), axis);
+  return keras_ops::percentile(internal::to_float(x), internal::cast(q, internal::to_float(x).dtype()), axis).numpy();
 }
 
 namespace linalg {
 
-inline Tensor norm(const Array& x) { return keras_ops::norm(internal::to_float(x)); }
+inline Tensor norm(const Array& x) { return keras_ops::norm(internal::to_float(x)).numpy(); }
 inline Tensor norm(const Array& x, const ops::AxisKeywords& o) {
-  return ops::norm(internal::to_float(x), {}, o.axis, o.keepdims);
+  return ops::norm(internal::to_float(x), {}, o.axis, o.keepdims).numpy();
 }
 
 }  // namespace linalg

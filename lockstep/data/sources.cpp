@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/node_internal.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/tensor/array_internal.h"
 
 namespace lockstep::data {
 namespace {
@@ -206,7 +207,7 @@ NodePtr elements_node(std::vector<Element> elements) { return std::make_shared<E
 NodePtr empty_node() { return elements_node(std::vector<Element>()); }
 
 Dataset Dataset::from_tensors(const Element& element) {
-  return Dataset(elements_node(std::vector<Element>(1, element)));
+  return Dataset(elements_node(std::vector<Element>(1, element.map(as_tensor))));
 }
 
 Dataset::Vector::Vector(std::initializer_list<Vector> parts) {

@@ -15,6 +15,7 @@
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
+#include "lockstep/tensor/array_internal.h"
 
 namespace lockstep::distribute {
 namespace {
@@ -78,7 +79,7 @@ Variable Variable::create(Tensor initial_value, VariableOptions options) {
   if (strategy) variable->workers_ = strategy->workers();
   if (variable->workers_ && !t_own_initial_values)
     initial_value = from_chief(*variable->workers_, initial_value, variable->name_);
-  variable->copies_ = {std::move(initial_value)};
+  variable->copies_ = {as_tensor(initial_value)};
   if (auto* const servers = dynamic_cast<ParameterServerStrategy*>(strategy)) servers->add(variable);
   return variable;
 }
@@ -109,7 +110,7 @@ DType Variable::dtype() const { return impl().dtype(); }
 Shape Variable::shape() const { return impl().shape(); }
 bool Variable::trainable() const { return impl().trainable(); }
 Tensor Variable::read() const { return impl().read(); }
-Tensor Variable::numpy() const { return impl().numpy(); }
+Tensor Variable::numpy() const { return impl().numpy().numpy(); }
 Variable Variable::assign(const Tensor& value) const {
   impl().assign(value);
   return *this;
@@ -262,7 +263,17 @@ void check_update(const VariableImpl& variable, const Tensor& delta, const char*
 }
 }  // namespace
 
-void VariableImpl::assign(const Tensor& value) {
+namespace {
+
+// An array takes the dtype of the variable, as in TensorFlow.
+Tensor converted(const Tensor& given, DType dtype) {
+  return is_array(given) && given.dtype() != dtype ? ops::cast(given, dtype) : given;
+}
+
+}  // namespace
+
+void VariableImpl::assign(const Tensor& given) {
+  const Tensor value = converted(given, dtype_);
   if (ops::ScopedRecorder::active()) {
     ops::call("AssignVariableOp", {handle(), value});
     return;
@@ -271,7 +282,8 @@ void VariableImpl::assign(const Tensor& value) {
   update(ops::grad_enabled() ? ops::detach(value) : value, nullptr);
 }
 
-void VariableImpl::assign_add(const Tensor& delta) {
+void VariableImpl::assign_add(const Tensor& given) {
+  const Tensor delta = converted(given, dtype_);
   if (ops::ScopedRecorder::active()) {
     ops::call("AssignAddVariableOp", {handle(), delta});
     return;
@@ -281,7 +293,8 @@ void VariableImpl::assign_add(const Tensor& delta) {
   update(ops::grad_enabled() ? ops::detach(delta) : delta, "AddV2");
 }
 
-void VariableImpl::assign_sub(const Tensor& delta) {
+void VariableImpl::assign_sub(const Tensor& given) {
+  const Tensor delta = converted(given, dtype_);
   if (ops::ScopedRecorder::active()) {
     ops::call("AssignSubVariableOp", {handle(), delta});
     return;
@@ -296,10 +309,10 @@ void VariableImpl::set_copy(int replica, Tensor value) {
   wait_for_pending_update();
   const std::lock_guard lock(copies_mutex_);
   if (copies_.size() == 1 && num_copies_ > 1) copies_.resize(static_cast<std::size_t>(num_copies_), copies_[0]);
-  copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)] = std::move(value);
+  copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)] = as_tensor(value);
 }
 
-void VariableImpl::write_everywhere(const Tensor& value) { copies_ = {value}; }
+void VariableImpl::write_everywhere(const Tensor& value) { copies_ = {as_tensor(value)}; }
 
 bool VariableImpl::has_own_copies() const {
   return synchronization_ == VariableSynchronization::kOnRead && num_replicas() > 1;

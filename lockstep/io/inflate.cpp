@@ -12,9 +12,8 @@
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::io {
-namespace {
 
-int window_bits(Deflate kind) {
+int zlib_window_bits(Deflate kind) {
   switch (kind) {
     case Deflate::kRaw: return -MAX_WBITS;
     case Deflate::kZlib: return MAX_WBITS;
@@ -23,10 +22,12 @@ int window_bits(Deflate kind) {
   return MAX_WBITS;
 }
 
+namespace {
+
 class Inflater {
  public:
   Inflater(Deflate kind, std::string_view what) {
-    if (inflateInit2(&stream_, window_bits(kind)) != Z_OK)
+    if (inflateInit2(&stream_, zlib_window_bits(kind)) != Z_OK)
       throw_resource_exhausted(fmt::format("{}: no memory to decompress", what));
   }
   ~Inflater() { inflateEnd(&stream_); }

@@ -11,6 +11,8 @@
 namespace lockstep::io {
 
 enum class Deflate { kRaw, kZlib, kGzip };
+// As zlib takes it.
+int zlib_window_bits(Deflate kind);
 
 struct Inflated {
   std::size_t size = 0;      // bytes in the target

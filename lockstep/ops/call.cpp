@@ -1,7 +1,9 @@
 #include "lockstep/ops/call.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -12,11 +14,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/allocation_failure_internal.h"
+#include "lockstep/ops/array_dtype.h"
 #include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/numerics_internal.h"
 #include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/ops/table_internal.h"
+#include "lockstep/tensor/array_internal.h"
 #include "lockstep/tensor/quantized_internal.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -250,6 +254,41 @@ std::vector<OutputType> infer_outputs(const Op& op, std::span<const Tensor> inpu
 
 namespace {
 
+// The inputs with arrays (tensor/array_internal.h) in the type of the others that an operation takes in one type: of
+// the first tensor, or where all are arrays NumPy's common one. Nothing where no array differs.
+std::optional<Tensors> with_converted_arrays(const Signature& signature, std::span<const Tensor> inputs,
+                                             const Attrs& attrs) {
+  if (std::ranges::none_of(inputs, is_array)) return std::nullopt;
+  std::map<std::string_view, std::vector<std::size_t>> groups;
+  std::size_t next = 0;
+  for (const ArgDef& arg : signature.inputs) {
+    const std::size_t width = input_width(signature, arg, attrs, inputs.size());
+    for (std::size_t i = 0; i < width && next < inputs.size(); ++i, ++next) {
+      if (!arg.type_attr.empty() && inputs[next].defined()) groups[arg.type_attr].push_back(next);
+    }
+  }
+  std::optional<Tensors> converted;
+  for (const auto& [attr, members] : groups) {
+    DType of_tensors = DType::kInvalid, of_arrays = DType::kInvalid;
+    for (const std::size_t i : members) {
+      DType& dtype = is_array(inputs[i]) ? of_arrays : of_tensors;
+      if (dtype == DType::kInvalid) {
+        dtype = inputs[i].dtype();
+      } else if (is_array(inputs[i])) {
+        dtype = array_dtype(dtype, inputs[i].dtype());
+      }
+    }
+    const DType target = of_tensors == DType::kInvalid ? of_arrays : of_tensors;
+    for (const std::size_t i : members) {
+      const DType dtype = inputs[i].dtype();
+      if (!is_array(inputs[i]) || dtype == target || dtype == DType::kString || target == DType::kString) continue;
+      if (!converted) converted.emplace(inputs.begin(), inputs.end());
+      (*converted)[i] = call1("Cast", {inputs[i]}, {{"DstT", target}});
+    }
+  }
+  return converted;
+}
+
 // Kernels that move values about see a quantized tensor as one of integers: their outputs get its type again.
 void name_quantized(const Signature& signature, const Attrs& attrs, Tensors& outputs) {
   for (std::size_t i = 0; i < std::min(outputs.size(), signature.outputs.size()); ++i) {
@@ -296,6 +335,8 @@ Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& at
 
 Tensors call(std::string_view name, std::span<const Tensor> inputs, Attrs attrs) {
   const Op& op = Table::instance().at(name);
+  const std::optional<Tensors> converted = with_converted_arrays(*op.signature, inputs, attrs);
+  if (converted) inputs = *converted;
   attrs = complete_attrs(*op.signature, inputs, std::move(attrs));
   for (const Tensor& input : inputs) {
     if (input.is_symbolic()) return input.symbol_value()->recorder().record(op, inputs, attrs);

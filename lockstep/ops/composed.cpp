@@ -16,6 +16,7 @@
 #include "lockstep/ops/number_internal.h"
 #include "lockstep/ops/number_range_internal.h"
 #include "lockstep/ops/operators.h"
+#include "lockstep/tensor/array_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -23,6 +24,10 @@ namespace {
 Tensor scalar_of(Number number, bool integer) {
   return integer ? cast(Tensor::scalar(number.integer()), DType::kInt32)
                  : Tensor::scalar(number.value(), DType::kFloat32);
+}
+
+Tensor scalar_of(Number number) {
+  return number.is_bool() ? Tensor(number.integer() != 0) : scalar_of(number, number.is_integer());
 }
 
 NumberRange range_of(DType dtype) {
@@ -54,6 +59,7 @@ Tensor constant(const Values& values, const ConstantKeywords& keywords) {
                                    : reshape(given, keywords.shape);
 }
 Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype) {
+  if (is_array(value)) return as_tensor(dtype == DType::kInvalid ? value : value.astype(dtype));
   if (dtype == DType::kInvalid || value.dtype() == dtype) return value;
   throw_invalid_argument(fmt::format("convert_to_tensor: the tensor has dtype {}, {} was requested; use ops::cast",
                                      dtype_name(value.dtype()), dtype_name(dtype)));
@@ -76,7 +82,7 @@ Tensor eye_of(const Tensor& rows, DType dtype) {
 }
 Tensor cast(const Tensor& x, std::string_view dtype) { return cast(x, DType(DTypeLike(dtype))); }
 Tensor cast(Number x, DTypeLike dtype) { return cast(scalar_of(x, x.is_integer()), dtype); }
-Tensor fill(const ShapeArg& shape, Number value) { return fill(shape, scalar_of(value, value.is_integer())); }
+Tensor fill(const ShapeArg& shape, Number value) { return fill(shape, scalar_of(value)); }
 Tensor range(Number start, Number limit, Number delta) {
   const bool integer = start.is_integer() && limit.is_integer() && delta.is_integer();
   return range(scalar_of(start, integer), scalar_of(limit, integer), scalar_of(delta, integer));
@@ -155,6 +161,7 @@ Tensor where(const Tensor& condition, Number yes, const Tensor& no) {
 }
 
 Tensor where(const Tensor& condition, Number yes, Number no) {
+  if (yes.is_bool() && no.is_bool()) return where(condition, scalar_of(yes), scalar_of(no));
   const bool integer = yes.is_integer() && no.is_integer();
   return where(condition, scalar_of(yes, integer), scalar_of(no, integer));
 }

@@ -30,12 +30,16 @@ Tensor constant(const Values& values, const ConstantKeywords& keywords);
 // largest integer that the dtype of `value` can represent.
 Tensor saturate_cast(const Tensor& value, DTypeLike dtype);
 
-// Of a tensor, which is what a NumPy array is here: the tensor, cast to the dtype; of a shape: a vector.
+// The tensor itself, or that of an array (x.numpy()), cast to the dtype. Throws InvalidArgument for a tensor that has
+// another dtype.
+Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype = DType::kInvalid);
+
+// Of a tensor or an array: the tensor, cast to the dtype; of a shape: a vector.
 template <typename T>
 requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
     constant(const T& value, DTypeLike dtype = DType::kInvalid) {
   const Tensor tensor = value;
-  return dtype == DType::kInvalid ? tensor : cast(tensor, dtype);
+  return convert_to_tensor(dtype == DType::kInvalid ? tensor : cast(tensor, dtype));
 }
 template <typename T>
 requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
@@ -65,8 +69,6 @@ template <std::same_as<Shape> S>
 Tensor constant(const S& shape, DTypeLike dtype = DType::kInt32) {
   return cast(constant_ints(shape.dims(), DType::kInt64), dtype);
 }
-// The tensor itself. Throws InvalidArgument when it has another dtype.
-Tensor convert_to_tensor(const Tensor& value, DTypeLike dtype = DType::kInvalid);
 // Of a list of numbers or strings: constant().
 template <typename T>
 requires(std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) Tensor
@@ -86,13 +88,7 @@ inline Tensor eye(const Tensor& rows, DTypeLike dtype = DType::kFloat32) { retur
 // Of a bool, bool; of another number int32 if it is whole, else float32.
 Tensor fill(const ShapeArg& shape, Number value);
 template <typename T>
-requires std::is_arithmetic_v<T> Tensor fill(const ShapeArg& shape, T value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return fill(shape, Tensor(value));
-  } else {
-    return fill(shape, Number(value));
-  }
-}
+requires std::is_arithmetic_v<T> Tensor fill(const ShapeArg& shape, T value) { return fill(shape, Number(value)); }
 inline Tensor fill(const ShapeArg& shape, const char* text) { return fill(shape, Tensor::strings({text}, {})); }
 Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
 // With limits that are computed: range(ops::shape(x)[0]).
@@ -188,7 +184,7 @@ inline Tensor cumsum(const Tensor& x) { return cumsum(x, 0); }
 inline Tensor cumprod(const Tensor& x) { return cumprod(x, 0); }
 Tensor where(const Tensor& condition, const Tensor& yes, Number no);
 Tensor where(const Tensor& condition, Number yes, const Tensor& no);
-Tensor where(const Tensor& condition, Number yes, Number no);  // int32 of whole numbers, else float32; bool of bools
+Tensor where(const Tensor& condition, Number yes, Number no);  // bool of bools, int32 of whole numbers, else float32
 // A number next to a tensor has the tensor's dtype, rather than that of a tensor of its own.
 #define LOCKSTEP_NUMBER_LEFT(function) \
   template <typename T>                \
@@ -205,11 +201,7 @@ LOCKSTEP_NUMBER_RIGHT(floor_mod)
 #undef LOCKSTEP_NUMBER_RIGHT
 template <typename A, typename B>
 requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) Tensor where(const Tensor& condition, A yes, B no) {
-  if constexpr (std::is_same_v<A, bool> && std::is_same_v<B, bool>) {
-    return where(condition, Tensor(yes), Tensor(no));
-  } else {
-    return where(condition, Number(yes), Number(no));
-  }
+  return where(condition, Number(yes), Number(no));
 }
 template <typename T>
 requires std::is_arithmetic_v<T> Tensor where(const Tensor& condition, const Tensor& yes, T no) {

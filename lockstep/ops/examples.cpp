@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <span>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "lockstep/formats/record_file_internal.h"
 #include "lockstep/formats/varint_internal.h"
 #include "lockstep/io/atomic_file.h"
+#include "lockstep/io/deflate_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/example_proto_internal.h"
@@ -329,23 +331,44 @@ Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescr
 Tensor encode_base64(const Tensor& input, bool pad) { return ops::call1("EncodeBase64", {input}, {{"pad", pad}}); }
 Tensor decode_base64(const Tensor& input) { return ops::call1("DecodeBase64", {input}); }
 
+namespace {
+
+std::optional<Deflater> deflater_of(const TFRecordOptions& options) {
+  const int level = options.compression_level.value_or(-1);
+  if (level < -1 || level > 9) {
+    throw_invalid_argument(fmt::format("TFRecordOptions: invalid compression_level: found {}, expected 0 to 9", level));
+  }
+  if (options.compression_type.empty()) return std::nullopt;
+  if (options.compression_type == "GZIP") return Deflater(Deflate::kGzip, level);
+  if (options.compression_type == "ZLIB") return Deflater(Deflate::kZlib, level);
+  throw_invalid_argument(
+      fmt::format("TFRecordOptions: unknown compression_type '{}', expected GZIP or ZLIB", options.compression_type));
+}
+
+}  // namespace
+
 struct TFRecordWriter::File {
-  explicit File(const std::string& path) : file(path), exceptions(std::uncaught_exceptions()) {}
+  File(const std::string& path, const TFRecordOptions& options)
+      : file(path), deflater(deflater_of(options)), exceptions(std::uncaught_exceptions()) {}
   AtomicFile file;
+  std::optional<Deflater> deflater;
   int exceptions;
 };
 
-TFRecordWriter::TFRecordWriter(const std::string& path) : file_(std::make_unique<File>(path)) {}
+TFRecordWriter::TFRecordWriter(const std::string& path, const TFRecordOptions& options)
+    : file_(std::make_unique<File>(path, options)) {}
 TFRecordWriter::TFRecordWriter(TFRecordWriter&&) noexcept = default;
 TFRecordWriter::~TFRecordWriter() noexcept(false) {
   if (file_ && std::uncaught_exceptions() == file_->exceptions) close();
 }
 void TFRecordWriter::write(std::string_view record) {
   if (!file_) throw_failed_precondition("TFRecordWriter: the file is closed");
-  file_->file.append(formats::tfrecord(record));
+  const std::string framed = formats::tfrecord(record);
+  file_->file.append(file_->deflater ? file_->deflater->compressed(framed) : framed);
 }
 void TFRecordWriter::close() {
   if (!file_) return;
+  if (file_->deflater) file_->file.append(file_->deflater->end());
   file_->file.commit();
   file_.reset();
 }

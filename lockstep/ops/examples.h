@@ -221,6 +221,14 @@ class FeatureDescription
 // Web-safe base64, elementwise.
 Tensor encode_base64(const Tensor& input, bool pad = false);
 Tensor decode_base64(const Tensor& input);
+template <std::convertible_to<std::string> Text>
+Tensor encode_base64(const Text& input, bool pad = false) {
+  return encode_base64(Tensor::strings({std::string(input)}, {}), pad);
+}
+template <std::convertible_to<std::string> Text>
+Tensor decode_base64(const Text& input) {
+  return decode_base64(Tensor::strings({std::string(input)}, {}));
+}
 
 // The features of a serialized Example, or of a vector of them, by name.
 Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescription& features);
@@ -245,10 +253,23 @@ Nested<Tensor> parse_single_sequence_example(const Bytes& serialized, const Sequ
 // Of a vector of them: the context, the lists of features, and the number of steps of each list that is dense.
 Nested<Tensor> parse_sequence_example(const Tensor& serialized, const SequenceFeatures& features);
 
-// Writes a TFRecord file, which appears when it is closed. Errors are those of io::AtomicFile.
+struct TFRecordOptions {
+  FieldNamesOnly names_only = {};
+  std::string compression_type = {};                    // "", "GZIP" or "ZLIB"
+  std::optional<int> compression_level = std::nullopt;  // 0 (none) to 9 (best)
+};
+
+// Writes a TFRecord file, which appears when it is closed. Errors are those of io::AtomicFile, and InvalidArgument for
+// an unknown compression.
+//
+//   io::TFRecordWriter writer("train.tfrecord.gz", {.compression_type = "GZIP"});
 class TFRecordWriter {
  public:
-  explicit TFRecordWriter(const std::string& path);
+  explicit TFRecordWriter(const std::string& path, const TFRecordOptions& options = {});
+  // TFRecordWriter(path, "GZIP")
+  template <std::convertible_to<std::string> Type>
+  TFRecordWriter(const std::string& path, const Type& compression_type)
+      : TFRecordWriter(path, TFRecordOptions{.compression_type = compression_type}) {}
   // Closes, unless an exception is on its way.
   ~TFRecordWriter() noexcept(false);
   TFRecordWriter(TFRecordWriter&&) noexcept;

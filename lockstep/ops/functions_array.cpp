@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/ops/arrays_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
@@ -276,13 +277,15 @@ Tensor sort(const Tensor& x, int axis, bool descending) {
 
 namespace lockstep {
 
+using ops::like;  // members of an array give arrays
+
 Tensor Tensor::operator[](std::int64_t index) const {
   if (shape().known_rank()) {
     const std::int64_t extent = rank() == 0 ? 0 : dim(0);
     if (rank() == 0 || (extent >= 0 && (index >= extent || index < -extent)))
       throw_out_of_range(fmt::format("index {} is out of range for shape {}", index, shape().to_string()));
   }
-  return ops::strided_slice(*this, {ops::SliceSpec::at(index)});
+  return like(*this, ops::strided_slice(*this, {ops::SliceSpec::at(index)}));
 }
 
 Tensor Tensor::part_of(std::size_t index, std::size_t size) const {
@@ -319,7 +322,7 @@ std::int64_t len(const Tensor& tensor) {
 }
 
 Tensor Tensor::elements(const Tensor& given) const {
-  if (given.dtype() == DType::kBool) return ops::boolean_mask(*this, given);
+  if (given.dtype() == DType::kBool) return like(*this, ops::boolean_mask(*this, given));
   if (!is_integer(given.dtype())) {
     throw_invalid_argument(
         fmt::format("invalid index: found a tensor of {}, expected booleans or integers", dtype_name(given.dtype())));
@@ -330,7 +333,7 @@ Tensor Tensor::elements(const Tensor& given) const {
     return place.number() ? (*this)[*place.number()] : ops::strided_slice(*this, {ops::SliceSpec::at(place)});
   }
   const Tensor from_end = entries + ops::cast(ops::dim_of(*this, 0), entries.dtype());
-  return ops::gather(*this, ops::where(ops::less(entries, 0), from_end, entries));
+  return like(*this, ops::gather(*this, ops::where(ops::less(entries, 0), from_end, entries)));
 }
 
 Leaves::operator Tensor() const {
@@ -340,9 +343,9 @@ Leaves::operator Tensor() const {
   return front().flatten();
 }
 
-Tensor Tensor::reshape(const ShapeArg& shape) const { return ops::reshape(*this, shape); }
-Tensor Tensor::reshaped(std::vector<std::int64_t> dims) const { return ops::reshape(*this, dims); }
-Tensor Tensor::flatten() const { return ops::reshape(*this, {-1}); }
+Tensor Tensor::reshape(const ShapeArg& shape) const { return like(*this, ops::reshape(*this, shape)); }
+Tensor Tensor::reshaped(std::vector<std::int64_t> dims) const { return like(*this, ops::reshape(*this, dims)); }
+Tensor Tensor::flatten() const { return like(*this, ops::reshape(*this, {-1})); }
 
 namespace {
 
@@ -371,11 +374,11 @@ Json Tensor::tolist() const {
                               : lists_of<std::int64_t>(astype(DType::kInt64));
 }
 
-Tensor Tensor::astype(DType dtype) const { return ops::cast(*this, dtype); }
-Tensor Tensor::astype(std::string_view dtype) const { return ops::cast(*this, dtype); }
-Tensor Tensor::transpose() const { return ops::transpose(*this); }
+Tensor Tensor::astype(DType dtype) const { return like(*this, ops::cast(*this, dtype)); }
+Tensor Tensor::astype(std::string_view dtype) const { return like(*this, ops::cast(*this, dtype)); }
+Tensor Tensor::transpose() const { return like(*this, ops::transpose(*this)); }
 Tensor Tensor::transpose(std::initializer_list<std::int64_t> axes) const {
-  return ops::transpose(*this, ops::Axes(axes));
+  return like(*this, ops::transpose(*this, ops::Axes(axes)));
 }
 Tensor Tensor::swapaxes(int a, int b) const {
   std::vector<std::int64_t> order(static_cast<std::size_t>(rank()));
@@ -383,19 +386,21 @@ Tensor Tensor::swapaxes(int a, int b) const {
   dim(a), dim(b);
   std::swap(order[static_cast<std::size_t>(a < 0 ? a + rank() : a)],
             order[static_cast<std::size_t>(b < 0 ? b + rank() : b)]);
-  return ops::transpose(*this, ops::Axes(order));
+  return like(*this, ops::transpose(*this, ops::Axes(order)));
 }
 Tensor Tensor::squeeze(std::optional<int> axis) const {
-  return ops::squeeze(*this, axis ? ops::Axes(*axis) : ops::Axes());
+  return like(*this, ops::squeeze(*this, axis ? ops::Axes(*axis) : ops::Axes()));
 }
 Tensor Tensor::repeat(std::int64_t repeats, std::optional<int> axis) const {
-  return axis ? ops::repeat(*this, repeats, *axis) : ops::repeat(flatten(), repeats, 0);
+  return like(*this, axis ? ops::repeat(*this, repeats, *axis) : ops::repeat(flatten(), repeats, 0));
 }
-Tensor Tensor::clip(Number min, Number max) const { return ops::clip_by_value(*this, min.value(), max.value()); }
+Tensor Tensor::clip(Number min, Number max) const {
+  return like(*this, ops::clip_by_value(*this, min.value(), max.value()));
+}
 Tensor Tensor::round(int decimals) const {
   if (!is_floating(dtype())) return *this;
   const double scale = std::pow(10.0, decimals);
-  return decimals == 0 ? ops::round(*this) : ops::round(*this * scale) / scale;
+  return like(*this, decimals == 0 ? ops::round(*this) : ops::round(*this * scale) / scale);
 }
 Tensor Tensor::dot(const Tensor& other) const {
   if (rank() == 0 || other.rank() == 0) return *this * other;
@@ -414,29 +419,33 @@ Tensor real(const Tensor& x) {
 }
 }  // namespace
 
-Tensor Tensor::sum(const ops::AxisKeywords& o) const { return ops::reduce_sum(summable(*this), o); }
-Tensor Tensor::prod(const ops::AxisKeywords& o) const { return ops::reduce_prod(summable(*this), o); }
-Tensor Tensor::mean(const ops::AxisKeywords& o) const { return ops::reduce_mean(real(*this), o); }
-Tensor Tensor::std(const ops::AxisKeywords& o) const { return ops::reduce_std(real(*this), o); }
-Tensor Tensor::var(const ops::AxisKeywords& o) const { return ops::reduce_variance(real(*this), o); }
-Tensor Tensor::max(const ops::AxisKeywords& o) const { return ops::reduce_max(*this, o); }
-Tensor Tensor::min(const ops::AxisKeywords& o) const { return ops::reduce_min(*this, o); }
-Tensor Tensor::any(const ops::AxisKeywords& o) const { return ops::reduce_any(astype(DType::kBool), o); }
-Tensor Tensor::all(const ops::AxisKeywords& o) const { return ops::reduce_all(astype(DType::kBool), o); }
+Tensor Tensor::sum(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_sum(summable(*this), o)); }
+Tensor Tensor::prod(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_prod(summable(*this), o)); }
+Tensor Tensor::mean(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_mean(real(*this), o)); }
+Tensor Tensor::std(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_std(real(*this), o)); }
+Tensor Tensor::var(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_variance(real(*this), o)); }
+Tensor Tensor::max(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_max(*this, o)); }
+Tensor Tensor::min(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_min(*this, o)); }
+Tensor Tensor::any(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_any(astype(DType::kBool), o)); }
+Tensor Tensor::all(const ops::AxisKeywords& o) const { return like(*this, ops::reduce_all(astype(DType::kBool), o)); }
 Tensor Tensor::cumsum(std::optional<int> axis) const {
-  return axis ? ops::cumsum(summable(*this), *axis) : ops::cumsum(summable(flatten()), 0);
+  return like(*this, axis ? ops::cumsum(summable(*this), *axis) : ops::cumsum(summable(flatten()), 0));
 }
 Tensor Tensor::argmax(std::optional<int> axis) const {
-  return axis ? ops::argmax(*this, *axis) : ops::argmax(flatten(), 0);
+  return like(*this, axis ? ops::argmax(*this, *axis) : ops::argmax(flatten(), 0));
 }
 Tensor Tensor::argmin(std::optional<int> axis) const {
-  return axis ? ops::argmin(*this, *axis) : ops::argmin(flatten(), 0);
+  return like(*this, axis ? ops::argmin(*this, *axis) : ops::argmin(flatten(), 0));
 }
+
+Tensor Tensor::argsort(int axis) const { return like(*this, ops::cast(ops::argsort(*this, axis), DType::kInt64)); }
 
 Tensor Tensor::operator[](const Range& range) const {
-  return ops::strided_slice(*this, {ops::SliceSpec::range(range.begin, range.end, range.step)});
+  return like(*this, ops::strided_slice(*this, {ops::SliceSpec::range(range.begin, range.end, range.step)}));
 }
 
-Tensor Tensor::index(std::initializer_list<ops::SliceSpec> entries) const { return ops::strided_slice(*this, entries); }
+Tensor Tensor::index(std::initializer_list<ops::SliceSpec> entries) const {
+  return like(*this, ops::strided_slice(*this, entries));
+}
 
 }  // namespace lockstep

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/arrays_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/number_internal.h"
 #include "lockstep/tensor/symbol.h"
@@ -16,7 +18,8 @@ namespace {
 // What true division computes integers in.
 Tensor divisible(const Tensor& x) {
   if (!is_integer(x.dtype())) return x;
-  return cast(x, dtype_size(x.dtype()) <= 2 ? DType::kFloat32 : DType::kFloat64);
+  const bool narrow = dtype_size(x.dtype()) <= 2 && !is_array(x);
+  return x.astype(narrow ? DType::kFloat32 : DType::kFloat64);
 }
 
 // All axes of x, as a tensor when the rank is not known.
@@ -119,8 +122,9 @@ LOCKSTEP_UNARY(is_finite, "IsFinite")
 LOCKSTEP_UNARY(is_inf, "IsInf")
 LOCKSTEP_UNARY(where, "Where")
 LOCKSTEP_UNARY(l2_loss, "L2Loss")
-LOCKSTEP_UNARY(operator-, "Neg")
 #undef LOCKSTEP_UNARY
+
+Tensor operator-(const Tensor& x) { return like(x, call1("Neg", {x})); }
 
 Tensor round(const Tensor& x) { return is_integer(x.dtype()) ? x : call1("Round", {x}); }
 
@@ -180,30 +184,28 @@ Tensor like_operand(const Tensor& number, const Tensor& other) {
 
 }  // namespace
 
-#define LOCKSTEP_OPERATOR(symbol, function)                  \
-  Tensor operator symbol(const Tensor& a, const Tensor& b) { \
-    if (a.dtype() == b.dtype()) return function(a, b);       \
-    return function(like_operand(a, b), like_operand(b, a)); \
+#define LOCKSTEP_OPERATOR(symbol, function, as_operand)                                  \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) {                             \
+    if (is_array(a) || is_array(b)) {                                                    \
+      const Tensor left = as_operand(a), right = as_operand(b);                          \
+      return like(a, b, function(like_operand(left, right), like_operand(right, left))); \
+    }                                                                                    \
+    if (a.dtype() == b.dtype()) return function(a, b);                                   \
+    return function(like_operand(a, b), like_operand(b, a));                             \
+  }                                                                                      \
+  Tensor operator symbol(const Tensor& a, Number b) {                                    \
+    const Tensor left = array_next_to(as_operand(a), b);                                 \
+    return like(a, function(left, number_like(left, b)));                                \
+  }                                                                                      \
+  Tensor operator symbol(Number a, const Tensor& b) {                                    \
+    const Tensor right = array_next_to(as_operand(b), a);                                \
+    return like(b, function(number_like(right, a), right));                              \
   }
-LOCKSTEP_OPERATOR(+, add)
-LOCKSTEP_OPERATOR(-, sub)
-LOCKSTEP_OPERATOR(*, mul)
-LOCKSTEP_OPERATOR(/, div)
+LOCKSTEP_OPERATOR(+, add, )
+LOCKSTEP_OPERATOR(-, sub, )
+LOCKSTEP_OPERATOR(*, mul, )
+LOCKSTEP_OPERATOR(/, div, divisible)
 #undef LOCKSTEP_OPERATOR
-Tensor operator+(const Tensor& a, Number b) { return add(a, number_like(a, b)); }
-Tensor operator-(const Tensor& a, Number b) { return sub(a, number_like(a, b)); }
-Tensor operator*(const Tensor& a, Number b) { return mul(a, number_like(a, b)); }
-Tensor operator/(const Tensor& a, Number b) {
-  const Tensor dividend = divisible(a);
-  return div(dividend, number_like(dividend, b));
-}
-Tensor operator+(Number a, const Tensor& b) { return add(number_like(b, a), b); }
-Tensor operator-(Number a, const Tensor& b) { return sub(number_like(b, a), b); }
-Tensor operator*(Number a, const Tensor& b) { return mul(number_like(b, a), b); }
-Tensor operator/(Number a, const Tensor& b) {
-  const Tensor divisor = divisible(b);
-  return div(number_like(divisor, a), divisor);
-}
 Tensor& operator+=(Tensor& a, const Tensor& b) { return a = a + b; }
 Tensor& operator-=(Tensor& a, const Tensor& b) { return a = a - b; }
 Tensor& operator*=(Tensor& a, const Tensor& b) { return a = a * b; }

@@ -1,14 +1,18 @@
 #include "lockstep/ops/operators.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/arrays_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/number_internal.h"
 
 namespace lockstep {
 
-#define LOCKSTEP_COMPARISON(symbol, op)                                                       \
-  Tensor operator symbol(const Tensor& a, const Tensor& b) { return ops::call1(op, {a, b}); } \
-  Tensor operator symbol(const Tensor& a, Number b) { return ops::call1(op, {a, ops::number_like(a, b)}); }
+#define LOCKSTEP_COMPARISON(symbol, op)                                                                        \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { return ops::like(a, b, ops::call1(op, {a, b})); } \
+  Tensor operator symbol(const Tensor& a, Number b) {                                                          \
+    const Tensor left = ops::array_next_to(a, b);                                                              \
+    return ops::like(a, ops::call1(op, {left, ops::number_like(left, b)}));                                    \
+  }
 LOCKSTEP_COMPARISON(<, "Less")
 LOCKSTEP_COMPARISON(<=, "LessEqual")
 LOCKSTEP_COMPARISON(>, "Greater")
@@ -27,7 +31,7 @@ namespace {
 
 Tensor logical(const char* of_booleans, const char* of_bits, const Tensor& a, const Tensor& b) {
   if (!a.defined()) throw_invalid_argument("an operator was applied to an undefined tensor");
-  return ops::call1(a.dtype() == DType::kBool ? of_booleans : of_bits, {a, b});
+  return ops::like(a, b, ops::call1(a.dtype() == DType::kBool ? of_booleans : of_bits, {a, b}));
 }
 
 }  // namespace
@@ -38,7 +42,7 @@ Tensor operator^(const Tensor& a, const Tensor& b) {
   return a.defined() && a.dtype() == DType::kBool ? a != b : logical("NotEqual", "BitwiseXor", a, b);
 }
 Tensor operator~(const Tensor& x) {
-  return x.defined() && x.dtype() == DType::kBool ? ops::logical_not(x) : ops::call1("Invert", {x});
+  return ops::like(x, x.defined() && x.dtype() == DType::kBool ? ops::logical_not(x) : ops::call1("Invert", {x}));
 }
 
 }  // namespace lockstep

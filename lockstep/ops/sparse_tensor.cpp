@@ -189,6 +189,41 @@ Tensor segment_mean(const Tensor& data, const Tensor& indices, const Tensor& seg
 Tensor segment_sqrt_n(const Tensor& data, const Tensor& indices, const Tensor& segment_ids, const SegmentKeywords& o) {
   return sparse_segments("SparseSegmentSqrtN", data, indices, segment_ids, o);
 }
+namespace {
+
+template <typename Keywords>
+ops::Attrs count_attrs(const Keywords& keywords) {
+  if (keywords.axis != 0 && keywords.axis != -1)
+    throw_invalid_argument(fmt::format("sparse.bincount: invalid axis: found {}, expected 0 or -1", keywords.axis));
+  return {{"minlength", keywords.minlength.value_or(-1)},
+          {"maxlength", keywords.maxlength.value_or(-1)},
+          {"binary_output", keywords.binary_output}};
+}
+
+SparseTensor counts(const char* op, const Tensors& inputs, const ops::Attrs& attrs) {
+  const Tensors parts = ops::call(op, inputs, attrs);
+  return {parts[0], parts[1], parts[2]};
+}
+
+}  // namespace
+
+SparseTensor bincount(const Tensor& values, const BincountKeywords& keywords) {
+  const auto shaped = [&](const Tensor& x) { return keywords.axis == 0 ? ops::reshape(x, {-1}) : x; };
+  const Tensor weights = keywords.weights.defined() ? shaped(keywords.weights) : Tensor::zeros({0}, values.dtype());
+  return counts("DenseCountSparseOutput", {shaped(values), weights}, count_attrs(keywords));
+}
+
+SparseTensor bincount_of_sparse(const SparseTensor& values, const SparseBincountKeywords& keywords) {
+  const Tensor weights = keywords.weights ? keywords.weights->values() : Tensor::zeros({0}, values.values().dtype());
+  if (keywords.axis == 0) {
+    BincountKeywords of_values{{}, {}, 0, keywords.minlength, keywords.maxlength, keywords.binary_output};
+    if (keywords.weights) of_values.weights = weights;
+    return bincount(values.values(), of_values);
+  }
+  return counts("SparseCountSparseOutput", {values.indices(), values.values(), values.dense_shape(), weights},
+                count_attrs(keywords));
+}
+
 SparseTensor reset_shape(const SparseTensor& sp_input, const std::optional<Shape>& new_shape) {
   const Shape old = sp_input.shape();
   if (!new_shape) {

@@ -170,6 +170,32 @@ Tensor reduce_max(const SparseTensor& sp_input, const A& axis, bool keepdims = f
   return reduce_max(sp_input, ops::AxisKeywords{{}, axis, keepdims});
 }
 
+// How often each number is in `values` (a tensor, or the values of a sparse one), or with axis = -1 in each of its
+// rows: only those that are there. With weights their sums, of the weights' dtype; else of the values' dtype.
+struct BincountKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor weights = {};
+  int axis = 0;
+  std::optional<std::int64_t> minlength = std::nullopt;
+  std::optional<std::int64_t> maxlength = std::nullopt;  // greater numbers are not counted
+  bool binary_output = false;                            // 1 for each number that is there
+};
+SparseTensor bincount(const Tensor& values, const BincountKeywords& keywords = {});
+// The weights are sparse, with the indices of the values.
+struct SparseBincountKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<SparseTensor> weights = std::nullopt;
+  int axis = 0;
+  std::optional<std::int64_t> minlength = std::nullopt;
+  std::optional<std::int64_t> maxlength = std::nullopt;
+  bool binary_output = false;
+};
+SparseTensor bincount_of_sparse(const SparseTensor& values, const SparseBincountKeywords& keywords);
+template <std::same_as<SparseTensor> S>
+SparseTensor bincount(const S& values, const SparseBincountKeywords& keywords = {}) {
+  return bincount_of_sparse(values, keywords);
+}
+
 // Rows of `data` by their indices, added up (the mean; the sum over the square root of their number) for each segment;
 // the ids are sorted. num_segments: default up to the last one. The rows of segments without indices are 0.
 struct SegmentKeywords {

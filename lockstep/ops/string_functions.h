@@ -26,6 +26,7 @@ class Text : public Tensor {
   Text(const Tensor& text) : Tensor(text) {}
   Text(const char* text) : Tensor(Tensor::strings({text}, {})) {}
   Text(std::string text) : Tensor(Tensor::strings({std::move(text)}, {})) {}
+  Text(std::initializer_list<Values> texts) : Tensor(texts) {}  // join({{"a", "b"}, {"c", "d"}})
   template <typename T>
   requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor> && !std::is_base_of_v<Tensor, T>)
       Text(const T& text)

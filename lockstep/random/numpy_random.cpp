@@ -40,7 +40,7 @@ template <typename T, typename Draw>
 Tensor drawn(const ShapeArg& size, const Draw& draw) {
   std::vector<T> values(count_of(size));
   for (T& value : values) value = static_cast<T>(draw());
-  return Tensor::from_vector(values, size.shape());
+  return Tensor::from_vector(values, size.shape()).numpy();
 }
 
 // `numbers` is a NumpyRandom or a Pcg64.
@@ -80,8 +80,8 @@ std::vector<std::int64_t> order_of(Numbers& numbers, std::int64_t count) {
 }
 template <typename Numbers>
 Tensor rows_of(Numbers& numbers, const Tensor& rows) {
-  if (rows.rank() == 0) return Tensor::from_vector(order_of(numbers, rows.item<std::int64_t>()));
-  return ops::gather(rows, Tensor::from_vector(order_of(numbers, rows.dim(0))));
+  if (rows.rank() == 0) return Tensor::from_vector(order_of(numbers, rows.item<std::int64_t>())).numpy();
+  return ops::gather(rows, Tensor::from_vector(order_of(numbers, rows.dim(0)))).numpy();
 }
 // Positions in the running sum of the probabilities.
 template <typename Numbers>
@@ -118,7 +118,7 @@ Tensor choice_of(NumpyRandom& numbers, std::int64_t count, const ChoiceKeywords&
   return choice_of(numbers, count, o, [&](std::int64_t wanted) {
     auto order = order_of(numbers, count);
     order.resize(static_cast<std::size_t>(wanted));
-    return Tensor::from_vector(order, o.size.shape());
+    return Tensor::from_vector(order, o.size.shape()).numpy();
   });
 }
 Tensor choice_of(Pcg64& numbers, std::int64_t count, const ChoiceKeywords& o) {
@@ -129,7 +129,7 @@ Tensor choice_of(Pcg64& numbers, std::int64_t count, const ChoiceKeywords& o) {
 template <typename Numbers>
 Tensor elements_of(Numbers& numbers, const Tensor& from, const ChoiceKeywords& o) {
   if (from.rank() == 0) return choice_of(numbers, from.item<std::int64_t>(), o);
-  return ops::gather(from, choice_of(numbers, from.dim(0), o));
+  return ops::gather(from, choice_of(numbers, from.dim(0), o)).numpy();
 }
 
 template <typename Use>
@@ -155,7 +155,7 @@ Tensor Draws<Numbers>::integers_between(std::int64_t low, std::optional<std::int
 }
 template <typename Numbers>
 Tensor Draws<Numbers>::permutation(std::int64_t count) {
-  return Tensor::from_vector(order_of(*numbers_, count));
+  return Tensor::from_vector(order_of(*numbers_, count)).numpy();
 }
 template <typename Numbers>
 Tensor Draws<Numbers>::permutation(const Tensor& rows) {
@@ -204,7 +204,7 @@ Tensor randint(std::int64_t low, std::optional<std::int64_t> high, const Integer
   return of_process([&](NumpyRandom& numbers) { return integers_of(numbers, low, high, o); });
 }
 Tensor permutation(std::int64_t count) {
-  return of_process([&](NumpyRandom& numbers) { return Tensor::from_vector(order_of(numbers, count)); });
+  return of_process([&](NumpyRandom& numbers) { return Tensor::from_vector(order_of(numbers, count)).numpy(); });
 }
 Tensor permutation(const Tensor& rows) {
   return of_process([&](NumpyRandom& numbers) { return rows_of(numbers, rows); });

@@ -24,6 +24,7 @@ struct TensorImpl {
   std::shared_ptr<TensorListValue> list;            // kVariant
   std::shared_ptr<const Symbol> symbol;             // symbolic
   mutable bool is_number = false;                   // see Tensor::is_number()
+  mutable bool is_array = false;                    // see tensor/array_internal.h
   mutable Tensor mask, logits;                      // Keras's notes
   mutable std::shared_ptr<const RowSlices> slices;  // of a gradient, see ops/slices_internal.h
 };

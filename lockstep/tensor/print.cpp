@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/tensor/array_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 #include "lockstep/tensor/structure.h"
 
@@ -286,7 +287,9 @@ std::string Tensor::to_string() const {
 }
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.to_string(); }
-std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.to_string(); }
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  return out << (is_array(tensor) ? value_text(tensor) : tensor.to_string());
+}
 namespace {
 
 template <typename T>

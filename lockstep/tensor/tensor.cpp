@@ -18,6 +18,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/memory_order_internal.h"
+#include "lockstep/tensor/array_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 #include "lockstep/tensor/quantized_internal.h"
 #include "lockstep/tensor/symbol.h"
@@ -418,10 +419,23 @@ LOCKSTEP_INSTANTIATE(std::uint32_t)
 LOCKSTEP_INSTANTIATE(std::uint64_t)
 #undef LOCKSTEP_INSTANTIATE
 
-Tensor Tensor::numpy() const {
-  if (!defined() || !is_value() || dtype() == DType::kString) return *this;
-  return aten(*this).requires_grad() ? wrap(aten(*this).detach()) : *this;
+namespace {
+
+Tensor copy_of(const Tensor& tensor, bool is_array) {
+  auto copy = std::make_shared<TensorImpl>();
+  copy->dtype = tensor.dtype();
+  copy->shape = tensor.shape();
+  copy->strings = tensor.impl()->strings;
+  if (tensor.dtype() != DType::kString) copy->value = is_array ? aten(tensor).detach() : aten(tensor);
+  copy->is_array = is_array;
+  return Tensor(std::shared_ptr<const TensorImpl>(std::move(copy)));
 }
+
+}  // namespace
+
+bool is_array(const Tensor& tensor) { return tensor.defined() && tensor.impl()->is_array; }
+Tensor as_tensor(const Tensor& array) { return is_array(array) ? copy_of(array, false) : array; }
+Tensor Tensor::numpy() const { return !is_value() || is_array(*this) ? *this : copy_of(*this, true); }
 
 std::string Tensor::name() const {
   if (!is_symbolic()) throw_invalid_argument("a tensor that has a value has no name");

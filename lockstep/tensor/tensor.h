@@ -40,13 +40,15 @@ using Tensors = std::vector<Tensor>;
 class Number {
  public:
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Number(T value) : real_(static_cast<double>(value)), is_integer_(std::is_integral_v<T>) {
+  Number(T value)
+      : real_(static_cast<double>(value)), is_integer_(std::is_integral_v<T>), is_bool_(std::is_same_v<T, bool>) {
     if constexpr (std::is_integral_v<T>) integer_ = static_cast<std::int64_t>(value);
   }
   // An extent: input_shape[1] in a layer's build().
   template <std::same_as<ShapePart> Extent>
   Number(const Extent& extent) : Number(static_cast<std::int64_t>(extent)) {}
   bool is_integer() const { return is_integer_; }  // as it was written: 2 is, 2.0 is not
+  bool is_bool() const { return is_bool_; }        // true and false, which are integers too
   double value() const { return real_; }
   std::int64_t integer() const { return integer_; }
 
@@ -54,6 +56,7 @@ class Number {
   std::int64_t integer_ = 0;
   double real_;
   bool is_integer_;
+  bool is_bool_;
 };
 
 // Numbers, booleans or strings in braces, nested as the axes of a tensor: {{1, 2}, {3, 4}}.
@@ -204,6 +207,7 @@ class Tensor {
   // The value, which tapes do not know: what is a NumPy array in Python is a tensor here, with the members of arrays
   // that programs use most: x_train.reshape(60000, 784).astype("float32"). Axes and results are NumPy's: sums of
   // integers are int64, means float64, std divides by n, argmax without an axis is an index among all elements.
+  // std::cout << x.numpy() prints "[1. 2.]". Next to a tensor an array takes the tensor's dtype, as in TensorFlow.
   Tensor numpy() const;
   // The elements as lists in lists, as x.tolist() of an array. Throws InvalidArgument for complex numbers.
   Json tolist() const;
@@ -242,6 +246,7 @@ class Tensor {
 #undef LOCKSTEP_ARRAY_REDUCTION
   Tensor argmax(std::optional<int> axis = std::nullopt) const;
   Tensor argmin(std::optional<int> axis = std::nullopt) const;
+  Tensor argsort(int axis = -1) const;
   // "tf.Tensor([1. 2.], shape=(2,), dtype=float32)", as TensorFlow prints it.
   std::string to_string() const;
 

@@ -2,6 +2,9 @@
 // TensorFlow 2.21's.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -69,6 +72,53 @@ TEST(LinesOfTexts, BooleansStayBooleans) {
   }
   EXPECT_EQ(tf::Variable(true).dtype(), ls::DType::kBool);
   EXPECT_EQ(tf::where({true}, true, 0).dtype(), ls::DType::kInt32);
+}
+
+TEST(LinesOfTexts, ListsOfTextsAreJoinedElementwise) {
+  const Tensor joined = tf::strings::join({{"a", "b"}, {"c", "d"}}, {.separator = "-"});
+  EXPECT_EQ(joined.to_vector<std::string>(), (std::vector<std::string>{"a-c", "b-d"}));
+  EXPECT_EQ(std::string(tf::io::encode_base64("hello")), "aGVsbG8");
+  EXPECT_EQ(std::string(tf::io::decode_base64("aGVsbG8")), "hello");
+}
+
+TEST(LinesOfTexts, NumbersAreCountedAsSparseTensors) {
+  const auto expect = [](const tf::SparseTensor& found, const Numbers& indices, const Numbers& values,
+                         const Numbers& shape) {
+    EXPECT_EQ(numbers(found.indices()), indices);
+    EXPECT_EQ(numbers(found.values()), values);
+    EXPECT_EQ(numbers(found.dense_shape()), shape);
+  };
+  const Tensor x = {{1, 2, 2}, {5, 1, 1}};
+  expect(tf::sparse::bincount(x), {1, 2, 5}, {3, 2, 1}, {6});
+  expect(tf::sparse::bincount(x, {.axis = -1}), {0, 1, 0, 2, 1, 1, 1, 5}, {1, 2, 2, 1}, {2, 6});
+  const auto weighted = tf::sparse::bincount(x, {.weights = {{.5, 1., 1.}, {1., 1., 2.}}, .axis = -1});
+  expect(weighted, {0, 1, 0, 2, 1, 1, 1, 5}, {.5, 2, 3, 1}, {2, 6});
+  const auto limited = tf::sparse::bincount(x, {.axis = -1, .minlength = 2, .maxlength = 3, .binary_output = true});
+  expect(limited, {0, 1, 0, 2, 1, 1}, {1, 1, 1}, {2, 3});
+  const auto sparse = tf::sparse::from_dense({{1, 2, 0}, {3, 3, 1}});
+  expect(tf::sparse::bincount(sparse, {.axis = -1}), {0, 1, 0, 2, 1, 1, 1, 3}, {1, 1, 1, 2}, {2, 4});
+  expect(tf::sparse::bincount(sparse), {1, 2, 3}, {2, 1, 2}, {4});
+  EXPECT_THROW(tf::sparse::bincount(x, {.axis = 1}), ls::errors::InvalidArgumentError);
+}
+
+TEST(LinesOfTexts, RecordsAreCompressed) {
+  const auto folder = std::filesystem::temp_directory_path() / ("records" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  for (const std::string type : {"GZIP", "ZLIB"}) {
+    const std::string path = folder / type;
+    {
+      tf::io::TFRecordWriter writer(path, {.compression_type = type, .compression_level = 9});
+      for (const char* text : {"one", "two"}) writer.write(text);
+      writer.write(std::string(std::size_t{1} << 20, 'x'));
+    }
+    EXPECT_LT(std::filesystem::file_size(path), 5000u);
+    std::vector<std::size_t> sizes;
+    for (const auto& record : tf::data::TFRecordDataset(path, {.compression_type = type}))
+      sizes.push_back(std::string(record).size());
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{3, 3, std::size_t{1} << 20}));
+  }
+  EXPECT_THROW(tf::io::TFRecordWriter(folder / "x", "BZIP"), ls::errors::InvalidArgumentError);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace lines_of_texts

@@ -271,7 +271,7 @@ std::vector<VariablePtr> Layer::non_trainable_weights() const {
 
 std::vector<Tensor> Layer::get_weights() const {
   std::vector<Tensor> out;
-  for (const VariablePtr& variable : weights()) out.push_back(variable->numpy());
+  for (const VariablePtr& variable : weights()) out.push_back(variable->numpy().numpy());
   return out;
 }
 
