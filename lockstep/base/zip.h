@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/list.h"
+
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -78,13 +80,13 @@ requires std::is_arithmetic_v<T> T max(const std::vector<T>& numbers) {
   return *std::max_element(numbers.begin(), numbers.end());
 }
 
-// Python's sorted(): the items of a list or another range in a vector, in ascending order; of a dict the keys.
+// Python's sorted(): the items of a list or another range, in ascending order; of a dict the keys.
 template <typename Range>
 auto sorted(const Range& items) {
   if constexpr (requires { items.keys(); }) {
     return sorted(items.keys());
   } else {
-    std::vector<std::remove_cvref_t<decltype(*items.begin())>> out(items.begin(), items.end());
+    List<std::remove_cvref_t<decltype(*items.begin())>> out(items.begin(), items.end());
     std::sort(out.begin(), out.end());
     return out;
   }

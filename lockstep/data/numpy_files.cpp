@@ -48,13 +48,15 @@ Arrays::operator Tensor() const {
 
 Arrays load(const std::string& path) {
   const formats::Detected found = formats::detect(path);
-  if (found.kind == formats::Kind::kNpy) return Arrays({{"arr_0", Tensor::from_data(formats::read_npy(path)).numpy()}}, true);
+  if (found.kind == formats::Kind::kNpy)
+    return Arrays({{"arr_0", Tensor::from_data(formats::read_npy(path)).numpy()}}, true);
   if (found.kind != formats::Kind::kNpz)
     throw_invalid_argument(
         fmt::format("np.load: {} is a {} file, expected .npy or .npz", path, formats::kind_name(found.kind)));
   const formats::NpzReader reader(path);
   std::vector<Arrays::Entry> entries;
-  for (const auto& info : reader.list()) entries.emplace_back(info.name, Tensor::from_data(reader.read(info.name)).numpy());
+  for (const auto& info : reader.list())
+    entries.emplace_back(info.name, Tensor::from_data(reader.read(info.name)).numpy());
   return Arrays(std::move(entries));
 }
 

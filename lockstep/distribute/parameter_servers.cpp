@@ -206,7 +206,7 @@ void ParameterServers::define(std::size_t index, const std::vector<RemoteOptimiz
       options = options_of(optimizer, v, index);
     }
   }
-  const Tensor value = placed.variable.numpy();
+  const Tensor value = placed.variable->numpy();
   const TensorData data = value.to_data();
   for (std::size_t k = 0; k < placed.parts.size(); ++k) {
     Part& part = placed.parts[k];
