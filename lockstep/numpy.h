@@ -111,9 +111,8 @@ class Array : public Tensor {
 };
 
 inline Array::Array(const keras::Results& results) {
-  const std::vector<keras::LogValue> all = results.values();
-  const Tensor values(std::vector<double>(all.begin(), all.end()));
-  Tensor::operator=((all.size() == 1 ? values[0] : values).numpy());
+  const Tensor values = results.values();
+  Tensor::operator=((results.size() == 1 ? values[0] : values).numpy());
 }
 
 namespace internal {

@@ -286,7 +286,7 @@ class Nested {
   const Nested* find(std::string_view key) const&;
   // Python's `key in features`, features.keys() and features.values() of a dict. Throw InvalidArgument for others.
   bool contains(std::string_view key) const { return find(key) != nullptr; }
-  std::vector<std::string> keys() const;
+  lockstep::List<std::string> keys() const;
   List values() const;
   // Removes the entry and returns it. Throws NotFound.
   Nested pop(std::string_view key);
@@ -437,6 +437,7 @@ struct Nested<T>::Entry {
 
 }  // namespace lockstep
 
+#include "lockstep/base/list.h"
 #include "lockstep/base/nested_members.h"
 
 template <typename T>

@@ -161,7 +161,7 @@ const Nested<T>* Nested<T>::find(std::string_view key) const& {
   return nullptr;
 }
 template <typename T>
-std::vector<std::string> Nested<T>::keys() const {
+lockstep::List<std::string> Nested<T>::keys() const {
   std::vector<std::string> out;
   for (const auto& [name, value] : entries()) out.push_back(name);
   return out;

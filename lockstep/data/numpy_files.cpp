@@ -34,7 +34,7 @@ const Tensor& Arrays::operator[](std::string_view name) const {
 bool Arrays::contains(std::string_view name) const {
   return std::any_of(begin(), end(), [&](const Entry& entry) { return entry.first == name; });
 }
-std::vector<std::string> Arrays::files() const {
+List<std::string> Arrays::files() const {
   std::vector<std::string> names;
   for (const Entry& entry : entries_) names.push_back(entry.first);
   return names;

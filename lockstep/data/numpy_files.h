@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::np {
@@ -24,8 +25,8 @@ class Arrays {
   // Throws NotFound, naming those that exist.
   const Tensor& operator[](std::string_view name) const;
   bool contains(std::string_view name) const;
-  std::vector<std::string> files() const;  // the names
-  std::vector<std::string> keys() const { return files(); }
+  List<std::string> files() const;  // the names
+  List<std::string> keys() const { return files(); }
   std::size_t size() const { return entries_.size(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }

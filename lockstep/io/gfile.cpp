@@ -41,7 +41,7 @@ void walk_into(const std::string& folder,
 
 bool exists(const std::string& path) { return posix_file_system().stat(local(path)).has_value(); }
 bool isdir(const std::string& path) { return is_directory(posix_file_system(), local(path)); }
-std::vector<std::string> glob(const std::string& pattern) {
+List<std::string> glob(const std::string& pattern) {
   ::glob_t found{};
   const int result = ::glob(local(pattern).c_str(), 0, nullptr, &found);
   std::vector<std::string> names;
@@ -49,14 +49,14 @@ std::vector<std::string> glob(const std::string& pattern) {
   ::globfree(&found);
   return names;
 }
-std::vector<std::string> glob(const std::vector<std::string>& patterns) {
+List<std::string> glob(const std::vector<std::string>& patterns) {
   std::vector<std::string> names;
   for (const std::string& pattern : patterns) {
     for (std::string& name : glob(pattern)) names.push_back(std::move(name));
   }
   return names;
 }
-std::vector<std::string> listdir(const std::string& path) { return posix_file_system().list(local(path)); }
+List<std::string> listdir(const std::string& path) { return posix_file_system().list(local(path)); }
 void mkdir(const std::string& path) { posix_file_system().make_directory(local(path)); }
 void makedirs(const std::string& path) { make_directories(posix_file_system(), local(path)); }
 void remove(const std::string& path) { posix_file_system().remove_file(local(path)); }

@@ -9,15 +9,17 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/base/list.h"
+
 namespace lockstep::io::gfile {
 
 bool exists(const std::string& path);
 bool isdir(const std::string& path);
 // The paths that match patterns (*, ?, [...] within a name), sorted.
-std::vector<std::string> glob(const std::string& pattern);
-std::vector<std::string> glob(const std::vector<std::string>& patterns);
+List<std::string> glob(const std::string& pattern);
+List<std::string> glob(const std::vector<std::string>& patterns);
 // Names in a folder. Throws NotFound where there is none.
-std::vector<std::string> listdir(const std::string& path);
+List<std::string> listdir(const std::string& path);
 void mkdir(const std::string& path);     // its parent exists, it does not
 void makedirs(const std::string& path);  // with its parents; fine when it exists
 void remove(const std::string& path);    // a file

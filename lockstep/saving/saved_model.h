@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/base/tensor_spec.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
@@ -151,7 +152,7 @@ class Signature {
 class SignatureMap : public std::map<std::string, Signature> {
  public:
   using map::map;
-  std::vector<std::string> keys() const {
+  List<std::string> keys() const {
     std::vector<std::string> names;
     for (const auto& [name, signature] : *this) names.push_back(name);
     return names;

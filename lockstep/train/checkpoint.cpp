@@ -168,7 +168,7 @@ distribute::VariablePtr Checkpoint::save_counter() const {
 }
 const Tracked& Checkpoint::root() const { return state_->root; }
 
-std::vector<std::string> Checkpoint::names() const {
+List<std::string> Checkpoint::names() const {
   std::vector<std::string> names;
   for (const auto& [edge, object] : root().node().edges()) names.push_back(edge);
   return names;

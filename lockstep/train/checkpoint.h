@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/formats/tensor_data.h"
 #include "lockstep/keras/trainer/training_state.h"
@@ -103,7 +104,7 @@ class Checkpoint {
   // restored before, the object gets its values of it. Throws InvalidArgument for a name of the root's own parts.
   void track(const std::string& name, const Tracked& object) const;
   // The names of the objects, and whether there is one of this name: hasattr(checkpoint, "step").
-  std::vector<std::string> names() const;
+  List<std::string> names() const;
   bool contains(const std::string& name) const;
   // checkpoint["step"].assign_add(1): the variable of this name, as checkpoint.step in Python. Throws NotFound for
   // another name, InvalidArgument for an object that is not a variable.

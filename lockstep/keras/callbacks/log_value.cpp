@@ -41,14 +41,10 @@ const LogValue& Results::operator[](int index) const& {
   return vector::operator[](static_cast<std::size_t>(index)).second;
 }
 
-std::vector<std::string> Results::keys() const {
-  return {std::views::keys(*this).begin(), std::views::keys(*this).end()};
-}
-std::vector<LogValue> Results::values() const {
-  return {std::views::values(*this).begin(), std::views::values(*this).end()};
-}
-std::vector<std::string> Logs::keys() const { return Results(begin(), end()).keys(); }
-std::vector<LogValue> Logs::values() const { return Results(begin(), end()).values(); }
+List<std::string> Results::keys() const { return {std::views::keys(*this).begin(), std::views::keys(*this).end()}; }
+LogValues Results::values() const { return {std::views::values(*this).begin(), std::views::values(*this).end()}; }
+List<std::string> Logs::keys() const { return Results(begin(), end()).keys(); }
+LogValues Logs::values() const { return Results(begin(), end()).values(); }
 const Results& Results::require(std::size_t count) const {
   if (size() != count) throw_wrong_size(size(), count);
   return *this;

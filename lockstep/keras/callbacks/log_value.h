@@ -115,8 +115,8 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
   // `for metric in metrics()`; get_metrics_result() and compute_metrics() return them one by one.
   void set_flat() { flat_ = true; }
   bool flat() const { return flat_; }
-  std::vector<std::string> keys() const;
-  std::vector<LogValue> values() const;
+  List<std::string> keys() const;
+  LogValues values() const;
   const Results& items() const& { return *this; }
   Results items() && { return std::move(*this); }
 

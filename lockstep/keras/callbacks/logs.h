@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/keras/callbacks/log_value.h"
 
 namespace lockstep::keras {
@@ -36,8 +37,8 @@ class Logs {
   // logs.get("loss") of Python; 0 where there is none.
   LogValue get(std::string_view name, const LogValue& other = 0) const { return contains(name) ? at(name) : other; }
   bool contains(std::string_view name) const { return find(name) != end(); }
-  std::vector<std::string> keys() const;
-  std::vector<LogValue> values() const;
+  List<std::string> keys() const;
+  LogValues values() const;
   const std::vector<value_type>& items() const& { return items_; }
   std::vector<value_type> items() && { return std::move(items_); }
   std::size_t count(std::string_view name) const { return contains(name) ? 1 : 0; }
