@@ -82,7 +82,11 @@ Tensor tensor_of(const Operand& x) {
     if (number.is_number_float()) return Tensor::scalar(number.get<float>());
     if (number.is_number()) return Tensor::scalar(number.get<std::int32_t>());
   }
-  return keras::to_structure(x.value()).leaf();
+  const Structure value = keras::to_structure(x.value());
+  if (!value.is_list()) return value.leaf();
+  std::vector<Structure> rows;
+  for (const Structure& item : value) rows.emplace_back(tensor_of(item));
+  return run("Stack", {Operand(Structure::list(rows))}, {{"axis", 0}});
 }
 
 }  // namespace internal

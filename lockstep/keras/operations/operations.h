@@ -229,7 +229,7 @@ Tensor full(const FullArguments& o) {
   return full(o.shape, FullKeywords{{}, o.fill_value, o.dtype});
 }
 namespace internal {
-// A number as float32, int32 or bool, or the tensor.
+// A number as float32, int32 or bool, the tensor, or those of a list, stacked.
 Tensor tensor_of(const Operand& x);
 }  // namespace internal
 // Of a number, a list in braces or a tensor, cast to the dtype.
