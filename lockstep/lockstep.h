@@ -14,7 +14,7 @@
 #include "lockstep/keras/keras.h"
 #include "lockstep/mixed_arguments.h"
 #include "lockstep/names.h"
-#include "lockstep/numpy.h"
+#include "lockstep/numpy/functions.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/positions.h"
 #include "lockstep/random/numpy_random.h"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FOLDERS = ["base", "io", "formats", "tensor", "ops", "collectives", "inference", "graph", "distribute", "random", "data", "keras", "train",
+FOLDERS = ["base", "io", "formats", "tensor", "ops", "collectives", "inference", "graph", "distribute", "random", "data", "keras", "numpy", "train",
            "saving", "applications", "cli"]
 TREES = ["lockstep", "examples", "bench", "fuzz", "tests", "cmake"]
 INCLUDE = re.compile(r'^#include "(lockstep/[^"]+)"', re.MULTILINE)

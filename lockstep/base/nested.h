@@ -18,6 +18,7 @@
 
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/list.h"
 
 namespace lockstep {
 
@@ -437,7 +438,6 @@ struct Nested<T>::Entry {
 
 }  // namespace lockstep
 
-#include "lockstep/base/list.h"
 #include "lockstep/base/nested_members.h"
 
 template <typename T>

@@ -1,8 +1,9 @@
-// A tensor's text, as TensorFlow and NumPy print arrays (numpy.array2string with its defaults).
+// A tensor's text, as TensorFlow and NumPy print arrays (numpy.array2string).
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <mutex>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -10,15 +11,14 @@
 #include "lockstep/base/error.h"
 #include "lockstep/tensor/array_internal.h"
 #include "lockstep/tensor/aten_internal.h"
+#include "lockstep/tensor/print_options_internal.h"
 #include "lockstep/tensor/structure.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kThreshold = 1000;  // more elements are summarized
-constexpr std::int64_t kEdge = 3;          // as this many at each end of an axis
-constexpr std::size_t kLineWidth = 75;
-constexpr int kPrecision = 8;
+std::mutex options_mutex;
+ArrayPrintOptions options_of_process;
 
 template <typename T>
 std::string chars(T value, std::chars_format format) {
@@ -27,15 +27,15 @@ std::string chars(T value, std::chars_format format) {
   return {text, end.ptr};
 }
 
-// "12" and "5" of 12.5; shortest digits that give the value, no more than kPrecision after the point.
+// "12" and "5" of 12.5; shortest digits that give the value, no more than `precision` after the point.
 template <typename T>
-std::pair<std::string, std::string> positional(T value) {
+std::pair<std::string, std::string> positional(T value, int precision) {
   std::string text = chars(value, std::chars_format::fixed);
   std::size_t point = text.find('.');
-  if (point != std::string::npos && text.size() - point - 1 > kPrecision) {
-    text = fmt::format("{:.{}f}", value, kPrecision);
+  if (point != std::string::npos && text.size() - point - 1 > static_cast<std::size_t>(precision)) {
+    text = fmt::format("{:.{}f}", value, precision);
     point = text.find('.');
-    text.erase(text.find_last_not_of('0') + 1);
+    if (point != std::string::npos) text.erase(text.find_last_not_of('0') + 1);
   }
   if (point == std::string::npos) return {text, ""};
   return {text.substr(0, point), text.substr(point + 1)};
@@ -44,6 +44,7 @@ std::pair<std::string, std::string> positional(T value) {
 // The formatted elements of an array, all as wide as the alignment of columns asks for.
 template <typename T>
 std::vector<std::string> float_texts(const std::vector<T>& values) {
+  const ArrayPrintOptions options = array_print_options();
   T largest = 0, smallest = 0;
   for (const T value : values) {
     if (!std::isfinite(value) || value == 0) continue;
@@ -51,7 +52,8 @@ std::vector<std::string> float_texts(const std::vector<T>& values) {
     largest = std::max(largest, size);
     smallest = smallest == 0 ? size : std::min(smallest, size);
   }
-  const bool scientific = largest > 0 && (largest >= T(1e8) || smallest < T(1e-4) || largest / smallest > T(1000));
+  const bool scientific =
+      !options.suppress && largest > 0 && (largest >= T(1e8) || smallest < T(1e-4) || largest / smallest > T(1000));
   struct Parts {
     std::string whole, fraction, exponent;
   };
@@ -67,8 +69,8 @@ std::vector<std::string> float_texts(const std::vector<T>& values) {
     if (scientific) {
       std::string text = chars(value, std::chars_format::scientific);
       std::size_t e = text.find('e');
-      if (e > kPrecision + 2 + (value < 0 ? 1U : 0U)) {
-        text = fmt::format("{:.{}e}", value, kPrecision);
+      if (e > static_cast<std::size_t>(options.precision) + 2 + (value < 0 ? 1U : 0U)) {
+        text = fmt::format("{:.{}e}", value, options.precision);
         e = text.find('e');
         const std::size_t last = text.find_last_not_of('0', e - 1);
         text.erase(last + 1, e - last - 1);
@@ -80,7 +82,7 @@ std::vector<std::string> float_texts(const std::vector<T>& values) {
       part.whole = mantissa.substr(0, point);
       if (point != std::string::npos) part.fraction = mantissa.substr(point + 1);
     } else {
-      std::tie(part.whole, part.fraction) = positional(value);
+      std::tie(part.whole, part.fraction) = positional(value, options.precision);
     }
     left = std::max(left, part.whole.size());
     right = std::max(right, part.fraction.size());
@@ -147,7 +149,7 @@ std::string float_scalar(T value) {
 // The numbers of the elements that are shown, in order, and where rows are cut.
 class Layout {
  public:
-  Layout(const Shape& shape) : shape_(shape), summarized_(shape.num_elements().value_or(0) > kThreshold) {}
+  Layout(const Shape& shape) : shape_(shape), summarized_(shape.num_elements().value_or(0) > options_.threshold) {}
 
   std::vector<std::int64_t> shown() const {
     std::vector<std::int64_t> elements;
@@ -158,16 +160,16 @@ class Layout {
   std::string draw(std::vector<std::string> texts) {
     texts_ = std::move(texts);
     next_ = 0;
-    return draw_axis(0, " ", kLineWidth);
+    return draw_axis(0, " ", static_cast<std::size_t>(options_.line_width));
   }
 
  private:
-  bool cut(int axis) const { return summarized_ && shape_[axis] > 2 * kEdge; }
+  bool cut(int axis) const { return summarized_ && shape_[axis] > 2 * options_.edge_items; }
 
   void collect(int axis, std::int64_t at, std::vector<std::int64_t>& elements) const {
     if (axis == shape_.rank()) return elements.push_back(at);
     for (std::int64_t i = 0; i < shape_[axis]; ++i) {
-      if (cut(axis) && i == kEdge) i = shape_[axis] - kEdge;
+      if (cut(axis) && i == options_.edge_items) i = shape_[axis] - options_.edge_items;
       collect(axis + 1, at * shape_[axis] + i, elements);
     }
   }
@@ -191,9 +193,9 @@ class Layout {
       line += word + (more ? between : "");
     };
     for (std::int64_t i = 0; i < extent; ++i) {
-      if (cut(axis) && i == kEdge) {
+      if (cut(axis) && i == options_.edge_items) {
         add("...", true);
-        i = extent - kEdge;
+        i = extent - options_.edge_items;
       }
       add(draw_axis(axis + 1, indent + ' ', width - 1), i + 1 < extent);
     }
@@ -201,6 +203,7 @@ class Layout {
     return "[" + (text.size() >= indent.size() ? text.substr(indent.size()) : "") + "]";
   }
 
+  const ArrayPrintOptions options_ = array_print_options();
   const Shape& shape_;
   bool summarized_;
   std::vector<std::string> texts_;
@@ -277,6 +280,15 @@ std::string value_text(const Tensor& tensor) {
 }
 
 }  // namespace
+
+ArrayPrintOptions array_print_options() {
+  const std::lock_guard lock(options_mutex);
+  return options_of_process;
+}
+void set_array_print_options(const ArrayPrintOptions& options) {
+  const std::lock_guard lock(options_mutex);
+  options_of_process = options;
+}
 
 std::string Tensor::to_string() const {
   if (!defined()) return "None";

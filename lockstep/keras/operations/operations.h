@@ -334,7 +334,7 @@ Tensor rearrange(const Operand& tensor, const std::string& pattern,
                  const std::map<std::string, std::int64_t>& axes_lengths = {});
 inline bool is_tensor(const Tensor& x) { return x.defined(); }
 inline std::int64_t ndim(const Tensor& x) { return x.rank(); }
-inline Tensor convert_to_numpy(const Tensor& x) { return x; }
+inline Tensor convert_to_numpy(const Tensor& x) { return x.numpy(); }
 
 // keras.ops.nn.relu and the like are the same functions.
 namespace image = lockstep::keras_ops;
