@@ -224,7 +224,7 @@ Dataset::Vector::Vector(std::initializer_list<std::pair<std::string_view, Vector
 Dataset Dataset::from_tensor_slices(const Element& tensors) {
   if (tensors.num_leaves() == 0) throw_invalid_argument("from_tensor_slices requires at least one tensor");
   if (auto rows = ragged_rows(tensors)) return Dataset(elements_node(std::move(*rows)));
-  return Dataset(std::make_shared<SlicesNode>(tensors));
+  return Dataset(std::make_shared<SlicesNode>(tensors.map(as_tensor)));
 }
 
 Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step) {

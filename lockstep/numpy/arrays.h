@@ -144,14 +144,14 @@ Tensor array(std::initializer_list<Array> parts, const DTypeKeywords& o) {
 }
 template <typename T>
 requires std::is_convertible_v<const T&, Array> Tensor array(const T& x, DTypeLike dtype = DType::kInvalid) {
-  return internal::cast(Array(x), dtype);
+  return internal::cast(Array(x), dtype).copy();
 }
 template <typename T>
 requires std::is_convertible_v<const T&, Array> Tensor array(const T& x, const DTypeKeywords& o) {
   return array(x, o.dtype);
 }
 inline Tensor asarray(const Array& x, DTypeLike dtype = DType::kInvalid) { return internal::cast(x, dtype); }
-inline Tensor copy(const Array& x) { return internal::cast(x, x.dtype()); }
+inline Tensor copy(const Array& x) { return x.copy(); }
 
 inline Tensor zeros(const ShapeArg& shape, DTypeLike dtype = DType::kFloat64) {
   return ops::zeros(shape, internal::or_else(dtype, DType::kFloat64)).numpy();

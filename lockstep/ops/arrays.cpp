@@ -1,3 +1,10 @@
+#include <algorithm>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/index_put.h>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
 #include "lockstep/ops/array_dtype.h"
 #include "lockstep/ops/arrays_internal.h"
 #include "lockstep/tensor/aten_internal.h"
@@ -53,6 +60,84 @@ Tensor like(const Tensor& x, const Tensor& result) { return is_array(x) ? array_
 Tensor like(const Tensor& a, const Tensor& b, const Tensor& result) {
   const auto is_operand = [](const Tensor& x) { return is_array(x) || x.is_number(); };
   return (is_array(a) || is_array(b)) && is_operand(a) && is_operand(b) ? array_of(result) : result;
+}
+
+namespace {
+
+// The elements as a view of the memory.
+at::Tensor view_of(at::Tensor memory, const std::vector<SliceSpec>& index) {
+  const auto takes_axis = [](const SliceSpec& spec) {
+    return spec.kind == SliceSpec::Kind::kIndex || spec.kind == SliceSpec::Kind::kRange;
+  };
+  const std::int64_t skipped = memory.dim() - std::ranges::count_if(index, takes_axis);
+  std::int64_t axis = 0;
+  for (const SliceSpec& spec : index) {
+    switch (spec.kind) {
+      case SliceSpec::Kind::kEllipsis: axis += skipped; break;
+      case SliceSpec::Kind::kNewAxis: memory = memory.unsqueeze(axis++); break;
+      case SliceSpec::Kind::kIndex: memory = memory.select(axis, spec.begin.number().value()); break;
+      case SliceSpec::Kind::kRange: {
+        if (spec.stride < 0) throw_unimplemented("assignment to elements in reverse order");
+        const auto place = [](const Place& given) {
+          return given.number() ? c10::optional<std::int64_t>(*given.number()) : c10::nullopt;
+        };
+        memory = memory.slice(axis++, place(spec.begin), place(spec.end), spec.stride);
+        break;
+      }
+    }
+  }
+  return memory;
+}
+
+Tensor part_of(const Tensor& x, const Tensor& part, decltype(ArrayPart::write) write) {
+  if (!is_array(x) || x.dtype() == DType::kString) return like(x, part);
+  auto out = std::make_shared<TensorImpl>();
+  out->dtype = part.dtype();
+  out->shape = part.shape();
+  out->value = aten(part);
+  out->is_array = true;
+  out->part = std::make_shared<const ArrayPart>(ArrayPart{x.impl(), std::move(write)});
+  return Tensor(std::shared_ptr<const TensorImpl>(std::move(out)));
+}
+
+// Writes values to the elements of the array, and of the array that it is a part of.
+void write_part(const ArrayPart& part, const at::Tensor& values) {
+  auto& array = const_cast<TensorImpl&>(*part.array);
+  if (!array.owns_memory) {
+    array.value = array.value.clone(at::MemoryFormat::Contiguous);
+    array.owns_memory = true;
+  }
+  part.write(array.value, values.to(array.value.scalar_type()));
+  if (array.part) write_part(*array.part, array.value);
+}
+
+}  // namespace
+
+Tensor array_slice(const Tensor& x, const std::vector<SliceSpec>& index, const Tensor& part) {
+  return part_of(x, part,
+                 [index](const at::Tensor& memory, const at::Tensor& values) { view_of(memory, index).copy_(values); });
+}
+
+Tensor array_elements(const Tensor& x, const Tensor& entries, const Tensor& part) {
+  return part_of(x, part, [entries](const at::Tensor& memory, const at::Tensor& values) {
+    const at::Tensor& given = aten(entries);
+    memory.index_put_({given.scalar_type() == at::kBool ? given : given.to(at::kLong)}, values);
+  });
+}
+
+void assign_part(const Tensor& part, const Tensor& values) {
+  if (!is_array(part) || !part.impl()->part) {
+    throw_failed_precondition(
+        "tensors are immutable: a part of one cannot be assigned to; use an array (np::zeros, x.numpy()), a variable "
+        "(v.index({...}).assign(y)) or x = ops::tensor_scatter_nd_update(x, ...)");
+  }
+  try {
+    const at::NoGradGuard guard;
+    write_part(*part.impl()->part, aten(values).detach());
+  } catch (const c10::Error&) {
+    throw_invalid_argument(fmt::format("values of shape {} cannot be assigned to elements of shape {}",
+                                       values.shape().to_string(), part.shape().to_string()));
+  }
 }
 
 Tensor array_next_to(const Tensor& x, Number number) {

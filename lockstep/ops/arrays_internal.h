@@ -1,6 +1,9 @@
 // NumPy's arrays (tensor/array_internal.h) as operands.
 #pragma once
 
+#include <vector>
+
+#include "lockstep/ops/functions.h"
 #include "lockstep/tensor/array_internal.h"
 
 namespace lockstep::ops {
@@ -12,5 +15,13 @@ Tensor like(const Tensor& a, const Tensor& b, const Tensor& result);
 // The array in the dtype in which NumPy combines it with the number: integers next to a fraction are float64, booleans
 // next to a whole number int64. A tensor as it is.
 Tensor array_next_to(const Tensor& x, Number number);
+
+// What x[index] is, whose value is `part`: where x is an array, one that can be assigned to.
+Tensor array_slice(const Tensor& x, const std::vector<SliceSpec>& index, const Tensor& part);
+// The same of x[entries], of booleans or integers.
+Tensor array_elements(const Tensor& x, const Tensor& entries, const Tensor& part);
+// x[...] = values. Throws FailedPrecondition for what is no part of an array, and InvalidArgument for shapes that do
+// not broadcast.
+void assign_part(const Tensor& part, const Tensor& values);
 
 }  // namespace lockstep::ops

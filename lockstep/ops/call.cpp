@@ -259,6 +259,7 @@ namespace {
 std::optional<Tensors> with_converted_arrays(const Signature& signature, std::span<const Tensor> inputs,
                                              const Attrs& attrs) {
   if (std::ranges::none_of(inputs, is_array)) return std::nullopt;
+  for (const Tensor& input : inputs) share_memory(input);  // results may be views of it
   std::map<std::string_view, std::vector<std::size_t>> groups;
   std::size_t next = 0;
   for (const ArgDef& arg : signature.inputs) {

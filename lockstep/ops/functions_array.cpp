@@ -279,13 +279,27 @@ namespace lockstep {
 
 using ops::like;  // members of an array give arrays
 
+namespace {
+
+Tensor part(const Tensor& x, const std::vector<ops::SliceSpec>& index) {
+  const Tensor elements = ops::strided_slice(x, index);
+  return is_array(x) ? ops::array_slice(x, index, elements) : elements;
+}
+
+}  // namespace
+
 Tensor Tensor::operator[](std::int64_t index) const {
   if (shape().known_rank()) {
     const std::int64_t extent = rank() == 0 ? 0 : dim(0);
     if (rank() == 0 || (extent >= 0 && (index >= extent || index < -extent)))
       throw_out_of_range(fmt::format("index {} is out of range for shape {}", index, shape().to_string()));
   }
-  return like(*this, ops::strided_slice(*this, {ops::SliceSpec::at(index)}));
+  return part(*this, {ops::SliceSpec::at(index)});
+}
+
+void Tensor::operator=(const Tensor& values) && { ops::assign_part(*this, values); }
+void Tensor::assign_number(Number number) const {
+  ops::assign_part(*this, Tensor::scalar(number.value(), defined() ? dtype() : DType::kInvalid));
 }
 
 Tensor Tensor::part_of(std::size_t index, std::size_t size) const {
@@ -322,7 +336,7 @@ std::int64_t len(const Tensor& tensor) {
 }
 
 Tensor Tensor::elements(const Tensor& given) const {
-  if (given.dtype() == DType::kBool) return like(*this, ops::boolean_mask(*this, given));
+  if (given.dtype() == DType::kBool) return ops::array_elements(*this, given, ops::boolean_mask(*this, given));
   if (!is_integer(given.dtype())) {
     throw_invalid_argument(
         fmt::format("invalid index: found a tensor of {}, expected booleans or integers", dtype_name(given.dtype())));
@@ -333,7 +347,7 @@ Tensor Tensor::elements(const Tensor& given) const {
     return place.number() ? (*this)[*place.number()] : ops::strided_slice(*this, {ops::SliceSpec::at(place)});
   }
   const Tensor from_end = entries + ops::cast(ops::dim_of(*this, 0), entries.dtype());
-  return like(*this, ops::gather(*this, ops::where(ops::less(entries, 0), from_end, entries)));
+  return ops::array_elements(*this, given, ops::gather(*this, ops::where(ops::less(entries, 0), from_end, entries)));
 }
 
 Leaves::operator Tensor() const {
@@ -441,11 +455,9 @@ Tensor Tensor::argmin(std::optional<int> axis) const {
 Tensor Tensor::argsort(int axis) const { return like(*this, ops::cast(ops::argsort(*this, axis), DType::kInt64)); }
 
 Tensor Tensor::operator[](const Range& range) const {
-  return like(*this, ops::strided_slice(*this, {ops::SliceSpec::range(range.begin, range.end, range.step)}));
+  return part(*this, {ops::SliceSpec::range(range.begin, range.end, range.step)});
 }
 
-Tensor Tensor::index(std::initializer_list<ops::SliceSpec> entries) const {
-  return like(*this, ops::strided_slice(*this, entries));
-}
+Tensor Tensor::index(std::initializer_list<ops::SliceSpec> entries) const { return part(*this, entries); }
 
 }  // namespace lockstep

@@ -106,6 +106,17 @@ template <TextOnly S>
 Tensor& operator+=(Tensor& a, const S& b) {
   return a = a + b;
 }
+// x[i] += y: changes the elements of an array, see Tensor::operator=.
+#define LOCKSTEP_ASSIGNMENT(symbol)                                                                   \
+  inline void operator symbol##=(Tensor&& part, const Tensor& b) { std::move(part) = part symbol b; } \
+  template <typename T>                                                                               \
+  requires std::is_arithmetic_v<T>                                                                    \
+  void operator symbol##=(Tensor&& part, T b) { std::move(part) = part symbol b; }
+LOCKSTEP_ASSIGNMENT(+)
+LOCKSTEP_ASSIGNMENT(-)
+LOCKSTEP_ASSIGNMENT(*)
+LOCKSTEP_ASSIGNMENT(/)
+#undef LOCKSTEP_ASSIGNMENT
 
 // Python's len() of a model's result: the number of parts of a list or a dict, or the first extent of a tensor.
 inline std::int64_t len(const Nested<Tensor>& structure) {

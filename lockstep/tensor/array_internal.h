@@ -9,5 +9,7 @@ namespace lockstep {
 bool is_array(const Tensor& tensor);
 // The same value as a tensor: what tf.convert_to_tensor makes of an array.
 Tensor as_tensor(const Tensor& array);
+// The array's memory is used elsewhere from now on: it is copied before the array changes.
+void share_memory(const Tensor& array);
 
 }  // namespace lockstep

@@ -1,6 +1,9 @@
 // The seam to LibTorch, for lockstep/tensor and lockstep/ops only.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/tensor/tensor.h"
@@ -15,6 +18,12 @@ struct TensorListValue {
 
 struct RowSlices;
 
+// The elements of an array (tensor/array_internal.h) that x[...] chose.
+struct ArrayPart {
+  std::shared_ptr<const TensorImpl> array;
+  std::function<void(const at::Tensor& memory, const at::Tensor& values)> write;  // `memory`: the array's
+};
+
 struct TensorImpl {
   DType dtype = DType::kInvalid;
   Shape shape;
@@ -25,6 +34,8 @@ struct TensorImpl {
   std::shared_ptr<const Symbol> symbol;             // symbolic
   mutable bool is_number = false;                   // see Tensor::is_number()
   mutable bool is_array = false;                    // see tensor/array_internal.h
+  mutable bool owns_memory = false;                 // of an array: nothing else shares it, so that it can be written to
+  std::shared_ptr<const ArrayPart> part;            // of an array: what it is a part of
   mutable Tensor mask, logits;                      // Keras's notes
   mutable std::shared_ptr<const RowSlices> slices;  // of a gradient, see ops/slices_internal.h
 };

@@ -341,6 +341,7 @@ std::string Tensor::item<std::string>() const {
 
 formats::TensorData Tensor::to_data() const {
   checked(*this, is_value(), "a value");
+  share_memory(*this);
   formats::TensorData data;
   data.dtype = dtype();
   data.shape = shape();
@@ -434,7 +435,17 @@ Tensor copy_of(const Tensor& tensor, bool is_array) {
 }  // namespace
 
 bool is_array(const Tensor& tensor) { return tensor.defined() && tensor.impl()->is_array; }
-Tensor as_tensor(const Tensor& array) { return is_array(array) ? copy_of(array, false) : array; }
+void share_memory(const Tensor& array) {
+  if (is_array(array)) array.impl()->owns_memory = false;
+}
+Tensor as_tensor(const Tensor& array) {
+  share_memory(array);
+  return is_array(array) ? copy_of(array, false) : array;
+}
+Tensor Tensor::copy() const {
+  share_memory(*this);
+  return is_array(*this) ? copy_of(*this, true) : *this;
+}
 Tensor Tensor::numpy() const { return !is_value() || is_array(*this) ? *this : copy_of(*this, true); }
 
 std::string Tensor::name() const {

@@ -112,7 +112,7 @@ class TensorRows;
 //   - a resource handle (dtype kResource: a variable, a table),
 //   - a variant value (dtype kVariant: a TensorList, which is a plain list of tensors),
 //   - a symbol (any dtype): the output of a node of a graph or of a functional model being built.
-// Values are immutable to users; a Variable has a value that changes.
+// Values are immutable to users, except those of NumPy's arrays; a Variable has a value that changes.
 class Tensor {
  public:
   Tensor() = default;  // undefined: "no tensor", e.g. an absent mask
@@ -125,13 +125,13 @@ class Tensor {
   Tensor(Tensor&&) = default;
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & = default;
-  // `x[0] = y` would change nothing, and does not compile: as in TensorFlow, tensors are immutable.
-  template <typename Result = void>
-  Result operator=(const Tensor&) && {
-    static_assert(
-        !std::is_void_v<Result>,
-        "tensors are immutable: a part of one cannot be assigned to; use x = ops::tensor_scatter_nd_update(x, ...)");
-  }
+  // `x[0] = y`, `x.index({i, j}) = 1.0`: changes the elements of NumPy's arrays, of np::zeros and the like, in all
+  // copies of the handle; integers and booleans in brackets work, too. Tensors are immutable, as in TensorFlow: throws
+  // FailedPrecondition. (A variable has v.index({...}).assign(y).) Defined in ops/functions_array.cpp.
+  void operator=(const Tensor& values) &&;
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  void operator=(T number) && { assign_number(number); }
 
   // tf.constant of a list: {1, 2} is int32 (int64 of 64-bit integers), {1.5, 2} float32, {true, false} bool, {"a"} a
   // string tensor; or of the given dtype. Throws InvalidArgument for lists of different lengths.
@@ -222,7 +222,7 @@ class Tensor {
   Tensor astype(std::string_view dtype) const;
   Tensor flatten() const;
   Tensor ravel() const { return flatten(); }
-  Tensor copy() const { return *this; }
+  Tensor copy() const;  // of an array with elements of its own
   Tensor transpose() const;
   Tensor transpose(std::initializer_list<std::int64_t> axes) const;
   Tensor T() const { return transpose(); }
@@ -339,6 +339,7 @@ class Tensor {
   }
   [[noreturn]] void throw_no_such_axis(int axis) const;
   Tensor reshaped(std::vector<std::int64_t> dims) const;
+  void assign_number(Number number) const;
   Tensor elements(const Tensor& given) const;
   Tensor part_of(std::size_t index, std::size_t size) const;
 
