@@ -11,7 +11,7 @@
 set(LOCKSTEP_FORMATS_FOLDERS base io formats)
 set(LOCKSTEP_OPERATIONS_FOLDERS tensor ops ops_graph ops_files ops_images ops_numbers ops_extras ops_calls inference graph fuzz)
 # Folders without loops over numbers or bytes, and without code that runs for each node of a graph.
-set(LOCKSTEP_O1_FOLDERS collectives keras saving train distribute applications cli)
+set(LOCKSTEP_O1_FOLDERS collectives keras numpy saving train distribute applications cli)
 # Tests below lockstep.h, and those that would run longer at -O0 than it saves.
 set(LOCKSTEP_O1_TESTS ${LOCKSTEP_FORMATS_FOLDERS} ${LOCKSTEP_OPERATIONS_FOLDERS} keras)
 set(LOCKSTEP_PUBLIC_INCLUDE ${CMAKE_SOURCE_DIR})

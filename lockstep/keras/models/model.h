@@ -246,8 +246,9 @@ class Model {
     return fit(Structure(x), Structure());
   }
   History fit(FitOptions options) const {
-    const Structure x = std::move(options.x), y = std::move(options.y);
-    return fit(x, y, std::move(options));
+    const Inputs x = std::move(options.x);
+    const Structure y = std::move(options.y);
+    return x.data() ? fit(*x.data(), std::move(options)) : fit(x, y, std::move(options));
   }
   // By position, as in Python: fit(x, y, 32, 5), evaluate(x, y, 128), predict(x, 128).
   template <std::integral Size>
@@ -260,10 +261,10 @@ class Model {
     options.epochs = static_cast<int>(epochs);
     return fit(x, y, batch_size, std::move(options));
   }
-  template <std::integral Size, std::integral Epochs, std::integral Verbose>
+  template <std::integral Size, std::integral Epochs>
   History fit(const Structure& x, const Structure& y, Size batch_size, Epochs epochs, Verbose verbose,
               FitOptions options = {}) const {
-    options.verbose = static_cast<int>(verbose);
+    options.verbose = verbose;
     return fit(x, y, batch_size, epochs, std::move(options));
   }
   template <std::integral Size>
@@ -271,10 +272,10 @@ class Model {
     options.batch_size = static_cast<std::int64_t>(batch_size);
     return evaluate(x, y, std::move(options));
   }
-  template <std::integral Size, std::integral Verbose>
+  template <std::integral Size>
   Results evaluate(const Structure& x, const Structure& y, Size batch_size, Verbose verbose,
                    EvaluateOptions options = {}) const {
-    options.verbose = static_cast<int>(verbose);
+    options.verbose = verbose;
     return evaluate(x, y, batch_size, std::move(options));
   }
   template <std::integral Size>
@@ -282,9 +283,9 @@ class Model {
     options.batch_size = static_cast<std::int64_t>(batch_size);
     return predict(x, std::move(options));
   }
-  template <std::integral Size, std::integral Verbose>
+  template <std::integral Size>
   Predictions predict(const Structure& x, Size batch_size, Verbose verbose, PredictOptions options = {}) const {
-    options.verbose = static_cast<int>(verbose);
+    options.verbose = verbose;
     return predict(x, batch_size, std::move(options));
   }
   Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
@@ -299,8 +300,9 @@ class Model {
   }
   Results evaluate(const BatchedData& data, EvaluateOptions options = {}) const;
   Results evaluate(EvaluateOptions options) const {
-    const Structure x = std::move(options.x), y = std::move(options.y);
-    return evaluate(x, y, std::move(options));
+    const Inputs x = std::move(options.x);
+    const Structure y = std::move(options.y);
+    return x.data() ? evaluate(*x.data(), std::move(options)) : evaluate(x, y, std::move(options));
   }
   Predictions predict(const Structure& x, PredictOptions options) const;
   template <std::convertible_to<Structure> X>
@@ -312,8 +314,8 @@ class Model {
     return predict(Structure(Tensor(values)), std::move(options));
   }
   Predictions predict(PredictOptions options) const {
-    const Structure x = std::move(options.x);
-    return predict(x, std::move(options));
+    const Inputs x = std::move(options.x);
+    return x.data() ? predict(*x.data(), std::move(options)) : predict(x, std::move(options));
   }
   Predictions predict(const BatchedData& data, PredictOptions options = {}) const;
   Results train_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const;

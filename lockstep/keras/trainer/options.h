@@ -78,15 +78,44 @@ class ClassWeight : public std::map<std::int64_t, double> {
   ClassWeight(const std::map<Class, Weight>& weights) : map(weights.begin(), weights.end()) {}
 };
 
-// Keras's keyword arguments with its defaults. verbose -1 is "auto": a bar. x and y are for calls with names only:
+// The x of a call by names: tensors, or a dataset with the targets in it.
+class Inputs : public Structure {
+ public:
+  using Structure::Structure;
+  Inputs() = default;
+  Inputs(const Structure& tensors) : Structure(tensors) {}
+  template <typename T>
+  requires(std::is_constructible_v<BatchedData, const T&> && !std::is_convertible_v<const T&, Structure>)
+      Inputs(const T& data)
+      : data_(std::make_shared<const BatchedData>(data)) {}
+
+  const std::shared_ptr<const BatchedData>& data() const { return data_; }  // or null
+
+ private:
+  std::shared_ptr<const BatchedData> data_;
+};
+
+// 0: nothing, 1: a progress bar, 2: a line for each epoch, -1 or "auto": a bar.
+class Verbose {
+ public:
+  template <std::integral T>
+  constexpr Verbose(T level) : level_(static_cast<int>(level)) {}
+  Verbose(const char* text);  // throws InvalidArgument for another word than "auto"
+  constexpr operator int() const { return level_; }
+
+ private:
+  int level_;
+};
+
+// Keras's keyword arguments with its defaults. x and y are for calls with names only:
 // fit({.x = images, .y = labels, .epochs = 2}).
 struct FitOptions {
   FieldNamesOnly names_only = {};
-  Structure x = {};
+  Inputs x = {};
   Structure y = {};
   std::optional<std::int64_t> batch_size = {};  // of arrays, also of validation_data next to a dataset; default: 32
   int epochs = 1;                               // index of the last epoch + 1
-  int verbose = -1;
+  Verbose verbose = -1;
   CallbackArgs callbacks = {};
   double validation_split = 0.0;  // arrays: the last samples, before shuffling
   ValidationData validation_data = {};
@@ -106,10 +135,10 @@ struct FitOptions {
 
 struct EvaluateOptions {
   FieldNamesOnly names_only = {};
-  Structure x = {};
+  Inputs x = {};
   Structure y = {};
   std::optional<std::int64_t> batch_size = {};
-  int verbose = -1;
+  Verbose verbose = -1;
   Structure sample_weight = {};
   std::optional<std::int64_t> steps = {};
   CallbackArgs callbacks = {};
@@ -126,9 +155,9 @@ struct BatchOptions {
 
 struct PredictOptions {
   FieldNamesOnly names_only = {};
-  Structure x = {};
+  Inputs x = {};
   std::optional<std::int64_t> batch_size = {};
-  int verbose = -1;
+  Verbose verbose = -1;
   std::optional<std::int64_t> steps = {};
   CallbackArgs callbacks = {};
 };

@@ -41,6 +41,11 @@ ShuffleArg::ShuffleArg(const char* text) : mode(Shuffle::kBatch) {
     throw_invalid_argument(fmt::format("invalid shuffle: found '{}', expected true, false or \"batch\"", text));
 }
 
+Verbose::Verbose(const char* text) : level_(-1) {
+  if (std::string_view(text) != "auto")
+    throw_invalid_argument(fmt::format("invalid verbose: found '{}', expected \"auto\", 0, 1 or 2", text));
+}
+
 ValidationFreq::ValidationFreq(int every) : every_(every) {
   if (every < 1) {
     throw_invalid_argument(
