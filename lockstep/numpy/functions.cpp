@@ -234,6 +234,23 @@ Tensor delete_(const Array& arr, const Array& obj, std::optional<int> axis) {
   return ops::gather(x, Tensor::from_vector(kept), along).numpy();
 }
 
+keras::Structure unravel_index(const Array& indices, const Shape& shape) {
+  const std::int64_t size = shape.num_elements().value();
+  Tensor rest = internal::cast(indices, DType::kInt64);
+  for (const std::int64_t index : longs(rest)) {
+    if (index < 0 || index >= size) {
+      throw_out_of_range(
+          fmt::format("np.unravel_index: index {} is out of range for shape {}", index, shape.to_string()));
+    }
+  }
+  keras::Structure::List coordinates(static_cast<std::size_t>(shape.rank()));
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    coordinates[static_cast<std::size_t>(axis)] = mod(rest, shape[axis]);
+    rest = floor_divide(rest, shape[axis]);
+  }
+  return keras::Structure::list(std::move(coordinates));
+}
+
 Tensor interp(const Array& x, const Array& xp, const Array& fp) {
   const Doubles places = doubles(xp), values = doubles(fp);
   if (places.empty() || places.size() != values.size()) {

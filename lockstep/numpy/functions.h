@@ -217,9 +217,8 @@ inline Tensor atleast_2d(const Array& x) { return x.rank() < 2 ? x.reshape(1, -1
 Tensor column_stack(const std::vector<Array>& columns);
 // Without the elements (rows) of these indices.
 Tensor delete_(const Array& arr, const Array& obj, std::optional<int> axis = std::nullopt);
-inline keras::Structure unravel_index(const Array& indices, const Shape& shape) {
-  return internal::arrays(keras_ops::unravel_index(static_cast<const Tensor&>(indices), shape));
-}
+// The coordinates of indices of the flattened array: an int64 array for each axis.
+keras::Structure unravel_index(const Array& indices, const Shape& shape);
 struct LogspaceKeywords {
   FieldNamesOnly names_only = {};
   std::int64_t num = 50;
