@@ -24,7 +24,8 @@ struct Number {
   bool integer = false;
 };
 
-// An extent for each spatial axis; one number stands for all of them. Also of vectors, arrays and pairs of integers.
+// An extent for each spatial axis; one number stands for all of them. Also of vectors, arrays and pairs of integers,
+// and of a Shape.
 struct Window {
   Window() = default;
   template <std::integral I>
@@ -35,6 +36,9 @@ struct Window {
   template <std::integral A, std::integral B>
   Window(const std::pair<A, B>& pair)
       : values{static_cast<std::int64_t>(pair.first), static_cast<std::int64_t>(pair.second)} {}
+  template <typename S>
+  requires std::same_as<decltype(std::declval<const S&>().dims()), const Ints&> Window(const S& shape)
+      : values(shape.dims()) {}
   template <std::forward_iterator It>
   Window(It begin, It end) : values(begin, end) {}
   Ints values;

@@ -53,6 +53,16 @@ struct ChoiceKeywords {
   std::vector<double> p = {};  // the probability of each; none: the same of all
 };
 
+namespace internal {
+template <typename T>
+std::vector<T> in_order(const std::vector<T>& items, const Tensor& order) {
+  std::vector<T> result;
+  for (const std::int64_t place : order.to_vector<std::int64_t>())
+    result.push_back(items[static_cast<std::size_t>(place)]);
+  return result;
+}
+}  // namespace internal
+
 // What both generators draw. Copies share the state.
 template <typename Numbers>
 class Draws {
@@ -66,6 +76,11 @@ class Draws {
   Tensor permutation(std::int64_t count);
   Tensor permutation(const Tensor& rows);
   void shuffle(Tensor& rows);
+  // Of a list.
+  template <typename T>
+  void shuffle(std::vector<T>& items) {
+    items = internal::in_order(items, permutation(static_cast<std::int64_t>(items.size())));
+  }
   // Numbers from 0 to count - 1, or elements of a vector. Generator throws Unimplemented for replace = false.
   Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
   Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
@@ -150,6 +165,10 @@ inline Tensor randint(std::int64_t low, const IntegersKeywords& o = {}) { return
 Tensor permutation(std::int64_t count);
 Tensor permutation(const Tensor& rows);
 void shuffle(Tensor& rows);
+template <typename T>
+void shuffle(std::vector<T>& items) {
+  items = internal::in_order(items, permutation(static_cast<std::int64_t>(items.size())));
+}
 Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
 Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
 

@@ -132,7 +132,11 @@ Tensor stateless_uniform(const ShapeArg& shape, const Seed& seed, StatelessUnifo
 }
 template <std::convertible_to<Tensor> Seed = Tensor>
 Tensor stateless_uniform(const ShapeArg& shape, const Seed& seed, Number minval, Number maxval,
-                         DTypeLike dtype = DType::kFloat32) {
+                         StatelessUniformKeywords keywords = {}) {
+  return stateless_uniform({.shape = shape, .seed = seed, .minval = minval, .maxval = maxval, .dtype = keywords.dtype});
+}
+template <std::convertible_to<Tensor> Seed = Tensor, std::convertible_to<DTypeLike> Type = DType>
+Tensor stateless_uniform(const ShapeArg& shape, const Seed& seed, Number minval, Number maxval, const Type& dtype) {
   return stateless_uniform({.shape = shape, .seed = seed, .minval = minval, .maxval = maxval, .dtype = dtype});
 }
 // num_samples classes for each row of logits, int64.

@@ -9,6 +9,7 @@ namespace ls = lockstep;
 namespace keras = lockstep::keras;
 namespace layers = lockstep::keras::layers;
 namespace ops = lockstep::keras::ops;
+namespace np = lockstep::np;
 namespace tf = lockstep::tf;
 using ls::Tensor;
 
@@ -20,6 +21,37 @@ TEST(ModelProgramLines, ListsOfTensorsBecomeOneTensor) {
   EXPECT_EQ(numbers(ops::convert_to_tensor({image[1], image[0]})), (Numbers{3, 4, 1, 2}));
   EXPECT_EQ(ops::array({image, image}, {.dtype = "int32"}).dtype(), tf::int32);
   EXPECT_EQ(numbers(ops::convert_to_tensor(ls::Tensors{image[1]})), (Numbers{3, 4}));
+}
+
+TEST(ModelProgramLines, ListsAreShuffledInPlace) {
+  const std::vector<std::string> letters = {"a", "b", "c", "d", "e", "f"};
+  auto names = letters;
+  np::random::RandomState(42).shuffle(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "f", "c", "e", "d"}));
+  names = letters;
+  np::random::seed(7);
+  np::random::shuffle(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"d", "f", "a", "c", "b", "e"}));
+  names = letters;
+  np::random::default_rng(3).shuffle(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"c", "f", "e", "b", "d", "a"}));
+}
+
+TEST(ModelProgramLines, ShapesAreWindows) {
+  const ls::Shape kernel_size = {3, 2}, strides = {2, 1};
+  const auto layer = layers::Conv2D(4, kernel_size, {.strides = strides});
+  EXPECT_EQ(layer.get_config()["kernel_size"], ls::Json({3, 2}));
+  EXPECT_EQ(layer.get_config()["strides"], ls::Json({2, 1}));
+  EXPECT_EQ(layers::MaxPooling2D(kernel_size).get_config()["pool_size"], ls::Json({3, 2}));
+  EXPECT_EQ(layers::Conv2D(4, {.kernel_size = kernel_size}).get_config()["kernel_size"], ls::Json({3, 2}));
+}
+
+TEST(ModelProgramLines, LimitsByPositionAndADtypeByName) {
+  const auto doubles = tf::random::stateless_uniform({2}, {1, 2}, -1, 1, {.dtype = tf::float64});
+  EXPECT_EQ(doubles.dtype(), tf::float64);
+  EXPECT_EQ(numbers(doubles), numbers(tf::random::stateless_uniform({2}, {1, 2}, -1, 1, tf::float64)));
+  EXPECT_EQ(tf::random::stateless_uniform({2}, {1, 2}, 0, 9, "int32").dtype(), tf::int32);
+  EXPECT_EQ(tf::random::stateless_uniform({2}, {1, 2}, 0.0, 9.0).dtype(), tf::float32);
 }
 
 }  // namespace lines_of_model_programs
