@@ -16,6 +16,8 @@ class DTypeArg {
   DTypeArg(std::nullopt_t) {}
   DTypeArg(DType dtype) : dtype_(dtype) {}
   DTypeArg(std::optional<DType> dtype) : dtype_(dtype) {}
+  template <std::derived_from<DTypeLike> T>  // np::float32
+  DTypeArg(const T& dtype) : dtype_(static_cast<DType>(dtype)) {}
   // Throws InvalidArgument for an unknown name.
   template <std::convertible_to<std::string_view> Name>
   DTypeArg(const Name& name) : dtype_(DTypeLike(name)) {}

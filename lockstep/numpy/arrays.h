@@ -33,19 +33,30 @@ inline constexpr double inf = std::numeric_limits<double>::infinity();
 inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 using lockstep::newaxis;
 
-// Dtypes: array(x, float32), x.astype(uint8), zeros({2}, {.dtype = int64}).
-inline constexpr DType bool_ = DType::kBool;
-inline constexpr DType int8 = DType::kInt8;
-inline constexpr DType int16 = DType::kInt16;
-inline constexpr DType int32 = DType::kInt32;
-inline constexpr DType int64 = DType::kInt64;
-inline constexpr DType uint8 = DType::kUInt8;
-inline constexpr DType uint16 = DType::kUInt16;
-inline constexpr DType uint32 = DType::kUInt32;
-inline constexpr DType uint64 = DType::kUInt64;
-inline constexpr DType float16 = DType::kFloat16;
-inline constexpr DType float32 = DType::kFloat32;
-inline constexpr DType float64 = DType::kFloat64;
+class Array;
+
+// Dtypes: array(x, float32), x.astype(uint8), zeros({2}, {.dtype = int64}); and as functions, uint8(255 * image),
+// float32(2): the array in this dtype.
+class Type : public DTypeLike {
+ public:
+  constexpr explicit Type(DType dtype) : DTypeLike(dtype) {}
+  template <typename T>
+  requires std::is_convertible_v<const T&, Array> Tensor operator()(const T& x) const;
+};
+inline constexpr Type bool_{DType::kBool};
+inline constexpr Type int8{DType::kInt8};
+inline constexpr Type int16{DType::kInt16};
+inline constexpr Type int32{DType::kInt32};
+inline constexpr Type int64{DType::kInt64};
+inline constexpr Type uint8{DType::kUInt8};
+inline constexpr Type uint16{DType::kUInt16};
+inline constexpr Type uint32{DType::kUInt32};
+inline constexpr Type uint64{DType::kUInt64};
+inline constexpr Type float16{DType::kFloat16};
+inline constexpr Type float32{DType::kFloat32};
+inline constexpr Type float64{DType::kFloat64};
+inline constexpr Type complex64{DType::kComplex64};
+inline constexpr Type complex128{DType::kComplex128};
 
 struct DTypeKeywords {
   FieldNamesOnly names_only = {};
@@ -130,6 +141,10 @@ inline std::pair<Tensor, Tensor> together(const Array& a, const Array& b) {
 }  // namespace internal
 
 // ---- arrays ----
+template <typename T>
+requires std::is_convertible_v<const T&, Array> Tensor Type::operator()(const T& x) const {
+  return internal::cast(Array(x), *this);
+}
 inline Tensor array(std::initializer_list<Values> values, DTypeLike dtype = DType::kInvalid) {
   return internal::of_python(Tensor(values), dtype);
 }

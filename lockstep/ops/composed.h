@@ -61,6 +61,10 @@ template <typename T, std::convertible_to<std::string_view> Name>
 requires std::is_arithmetic_v<T> Tensor constant(std::initializer_list<T> values, const Name& dtype) {
   return constant(Values(std::vector<T>(values)), DType(DTypeLike(dtype)));
 }
+template <typename T, std::derived_from<DTypeLike> D>  // np::float32
+requires std::is_arithmetic_v<T> Tensor constant(std::initializer_list<T> values, const D& dtype) {
+  return constant(values, static_cast<DType>(dtype));
+}
 template <std::same_as<DTypeLike> D>
 Tensor constant(double value, D dtype) {
   return constant(value, static_cast<DType>(dtype));

@@ -119,6 +119,15 @@ TEST(NumpyArrays, FunctionsAndMembersGiveThem) {
   expect(np::random::permutation(4), "[2 0 3 1]", "int64");
 }
 
+TEST(NumpyArrays, DtypesAreFunctions) {
+  expect(np::uint8(np::array({0.5, 1.}) * 255), "[127 255]", "uint8");
+  expect(np::float32(2), "2.0", "float32");
+  expect(tf::constant({1, 2}, np::float32), "tf.Tensor([1. 2.], shape=(2,), dtype=float32)");
+  expect(keras::ops::cast(np::array({1.5}), np::int32), "tf.Tensor([1], shape=(1,), dtype=int32)");
+  EXPECT_TRUE(np::zeros(2, {.dtype = np::int16}).dtype() == np::int16);
+  EXPECT_EQ(keras::layers::Dense(2, {.dtype = np::float64}).dtype(), "float64");
+}
+
 TEST(NumpyArrays, ModelsGiveThem) {
   keras::Sequential m({keras::Input({2}), keras::layers::Dense(1, {.kernel_initializer = "ones"})});
   expect(m.predict(np::array({{1., 2.}}), {.verbose = 0}), "[[3.]]", "float32");

@@ -1,6 +1,7 @@
 // The dtypes of a layer's computations and of its variables (keras.DTypePolicy).
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
@@ -9,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/dtype.h"
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/json.h"
 
 namespace lockstep::keras {
@@ -24,6 +25,8 @@ class DTypePolicy {
   DTypePolicy();  // the process's default policy
   DTypePolicy(const char* name) : DTypePolicy(std::string(name)) {}
   DTypePolicy(DType dtype) : DTypePolicy(std::string(dtype_name(dtype))) {}
+  template <std::derived_from<DTypeLike> T>  // np::float32
+  DTypePolicy(const T& dtype) : DTypePolicy(static_cast<DType>(dtype)) {}
   DTypePolicy(const std::string& name);  // throws InvalidArgument for an unknown name, Unimplemented for gptq and awq
   // From a string, {"class_name": "DTypePolicy", "config": {"name": …}} or null (the default). Throws
   // Unimplemented for gptq and awq. Messages begin with `who`.

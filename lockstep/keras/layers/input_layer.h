@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/keras/layers/layer.h"
 
 namespace lockstep::keras {
@@ -24,6 +25,8 @@ class DTypeName : public OptionalName {
  public:
   using OptionalName::OptionalName;
   DTypeName(DType dtype) : OptionalName(dtype_name(dtype)) {}
+  template <std::derived_from<DTypeLike> T>  // np::float32
+  DTypeName(const T& dtype) : DTypeName(static_cast<DType>(dtype)) {}
 };
 
 struct InputOptions {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/dtype.h"
+#include "lockstep/base/dtype_like.h"
 #include "lockstep/base/json.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/nested.h"
@@ -86,6 +86,8 @@ class OpArgument {
   OpArgument(const char* value) : value_(std::string(value)) {}
   OpArgument(std::string value) : value_(std::move(value)) {}
   OpArgument(DType value) : value_(std::string(dtype_name(value))) {}
+  template <std::derived_from<DTypeLike> T>  // np::float32
+  OpArgument(const T& value) : OpArgument(static_cast<DType>(value)) {}
   OpArgument(const Shape& value) : value_(value.dims()) {}
   OpArgument(const std::vector<std::int64_t>& value) : value_(value) {}
   template <std::integral T>
