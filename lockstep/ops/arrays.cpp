@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <optional>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/index_put.h>
 #include <fmt/format.h>
 
@@ -64,10 +66,17 @@ Tensor like(const Tensor& a, const Tensor& b, const Tensor& result) {
 
 namespace {
 
-// The elements as a view of the memory.
-at::Tensor view_of(at::Tensor memory, const std::vector<SliceSpec>& index) {
+at::Tensor index_of(const Tensor& entries) {
+  const at::Tensor& given = aten(entries);
+  return given.scalar_type() == at::kBool ? given : given.to(at::kLong);
+}
+
+using Elements = std::vector<c10::optional<at::Tensor>>;
+
+// The part as a view of the memory. Of axes with several indices all elements, and the indices in `elements`.
+at::Tensor view_of(at::Tensor memory, const std::vector<SliceSpec>& index, Elements& elements) {
   const auto takes_axis = [](const SliceSpec& spec) {
-    return spec.kind == SliceSpec::Kind::kIndex || spec.kind == SliceSpec::Kind::kRange;
+    return spec.kind != SliceSpec::Kind::kNewAxis && spec.kind != SliceSpec::Kind::kEllipsis;
   };
   const std::int64_t skipped = memory.dim() - std::ranges::count_if(index, takes_axis);
   std::int64_t axis = 0;
@@ -77,13 +86,17 @@ at::Tensor view_of(at::Tensor memory, const std::vector<SliceSpec>& index) {
       case SliceSpec::Kind::kNewAxis: memory = memory.unsqueeze(axis++); break;
       case SliceSpec::Kind::kIndex: memory = memory.select(axis, spec.begin.number().value()); break;
       case SliceSpec::Kind::kRange: {
-        if (spec.stride < 0) throw_unimplemented("assignment to elements in reverse order");
         const auto place = [](const Place& given) {
           return given.number() ? c10::optional<std::int64_t>(*given.number()) : c10::nullopt;
         };
         memory = memory.slice(axis++, place(spec.begin), place(spec.end), spec.stride);
         break;
       }
+      case SliceSpec::Kind::kElements:
+        elements.resize(static_cast<std::size_t>(axis));
+        elements.push_back(index_of(spec.elements));
+        ++axis;
+        break;
     }
   }
   return memory;
@@ -113,15 +126,36 @@ void write_part(const ArrayPart& part, const at::Tensor& values) {
 
 }  // namespace
 
-Tensor array_slice(const Tensor& x, const std::vector<SliceSpec>& index, const Tensor& part) {
-  return part_of(x, part,
-                 [index](const at::Tensor& memory, const at::Tensor& values) { view_of(memory, index).copy_(values); });
+std::optional<Tensor> array_slice(const Tensor& x, const std::vector<SliceSpec>& index) {
+  const auto is_known = [](const SliceSpec& spec) {
+    return spec.stride > 0 && !spec.begin.tensor().defined() && !spec.end.tensor().defined() &&
+           (!spec.elements.defined() || spec.elements.is_value());
+  };
+  if (!is_array(x) || x.dtype() == DType::kString || !std::ranges::all_of(index, is_known)) return std::nullopt;
+  // Not by an operation, after which the array's memory would count as shared.
+  Elements elements;
+  at::Tensor part;
+  try {
+    part = view_of(aten(x), index, elements);
+    part = elements.empty() ? part.clone(at::MemoryFormat::Contiguous)
+                            : at::index(part, c10::List<c10::optional<at::Tensor>>(elements));
+  } catch (const c10::Error&) {
+    throw_out_of_range(fmt::format("an index is out of range for an array of shape {}", x.shape().to_string()));
+  }
+  return part_of(x, wrap(part), [index](const at::Tensor& memory, const at::Tensor& values) {
+    Elements chosen;
+    at::Tensor target = view_of(memory, index, chosen);
+    if (chosen.empty()) {
+      target.copy_(values);
+    } else {
+      at::index_put_(target, c10::List<c10::optional<at::Tensor>>(chosen), values);
+    }
+  });
 }
 
 Tensor array_elements(const Tensor& x, const Tensor& entries, const Tensor& part) {
   return part_of(x, part, [entries](const at::Tensor& memory, const at::Tensor& values) {
-    const at::Tensor& given = aten(entries);
-    memory.index_put_({given.scalar_type() == at::kBool ? given : given.to(at::kLong)}, values);
+    memory.index_put_({index_of(entries)}, values);
   });
 }
 

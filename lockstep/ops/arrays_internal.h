@@ -1,6 +1,7 @@
 // NumPy's arrays (tensor/array_internal.h) as operands.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "lockstep/ops/functions.h"
@@ -16,9 +17,10 @@ Tensor like(const Tensor& a, const Tensor& b, const Tensor& result);
 // next to a whole number int64. A tensor as it is.
 Tensor array_next_to(const Tensor& x, Number number);
 
-// What x[index] is, whose value is `part`: where x is an array, one that can be assigned to.
-Tensor array_slice(const Tensor& x, const std::vector<SliceSpec>& index, const Tensor& part);
-// The same of x[entries], of booleans or integers.
+// x[index] of an array, which can be assigned to. Nothing for tensors, and for indices that are not known or in reverse
+// order.
+std::optional<Tensor> array_slice(const Tensor& x, const std::vector<SliceSpec>& index);
+// x[entries], of booleans or integers, whose value is `part`: of an array one that can be assigned to.
 Tensor array_elements(const Tensor& x, const Tensor& entries, const Tensor& part);
 // x[...] = values. Throws FailedPrecondition for what is no part of an array, and InvalidArgument for shapes that do
 // not broadcast.

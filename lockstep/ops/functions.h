@@ -278,7 +278,8 @@ Tensor slice(const Tensor& x, const Tensor& begin, const Tensor& size);
 struct SliceSpec {
   Place begin, end;  // absent: from the first, to the last
   std::int64_t stride = 1;
-  enum class Kind { kRange, kIndex, kNewAxis, kEllipsis } kind = Kind::kRange;
+  enum class Kind { kRange, kIndex, kNewAxis, kEllipsis, kElements } kind = Kind::kRange;
+  Tensor elements;  // of kElements: integers or booleans, as NumPy's arrays in brackets
 
   SliceSpec() = default;
   template <std::integral I>
@@ -287,8 +288,9 @@ struct SliceSpec {
   SliceSpec(N) : kind(Kind::kNewAxis) {}  // x.index({all, None}), as newaxis
   template <typename T>
   requires(std::is_class_v<T> && !std::same_as<T, NoneType> && std::is_convertible_v<const T&, Tensor>)
-      SliceSpec(const T& place)
-      : begin(place), kind(Kind::kIndex) {}
+      SliceSpec(const T& place) {
+    set(static_cast<Tensor>(place));
+  }
   SliceSpec(Place begin, Place end, std::int64_t stride = 1, Kind kind = Kind::kRange)
       : begin(std::move(begin)), end(std::move(end)), stride(stride), kind(kind) {}
 
@@ -299,6 +301,9 @@ struct SliceSpec {
   static SliceSpec at(Place index) { return {std::move(index), std::nullopt, 1, Kind::kIndex}; }
   static SliceSpec new_axis() { return {std::nullopt, std::nullopt, 1, Kind::kNewAxis}; }
   static SliceSpec ellipsis() { return {std::nullopt, std::nullopt, 1, Kind::kEllipsis}; }
+
+ private:
+  void set(const Tensor& place);
 };
 Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index);
 // x with other values there; they have the shape of the slice.

@@ -180,6 +180,8 @@ SliceArguments slice_arguments(const std::vector<SliceSpec>& index) {
         break;
       case SliceSpec::Kind::kNewAxis: new_axis_mask |= bit; break;
       case SliceSpec::Kind::kEllipsis: ellipsis_mask |= bit; break;
+      case SliceSpec::Kind::kElements:
+        throw_unimplemented("an index of several elements is supported in x.index({...}), which reads or assigns");
     }
   }
   return {places_tensor(begin),
@@ -194,7 +196,103 @@ SliceArguments slice_arguments(const std::vector<SliceSpec>& index) {
 
 }  // namespace
 
+void SliceSpec::set(const Tensor& place) {
+  const bool one = !place.shape().known_rank() || place.rank() == 0;
+  kind = one ? Kind::kIndex : Kind::kElements;
+  if (one) {
+    begin = Place(place);
+  } else {
+    elements = place;
+  }
+}
+
+namespace {
+
+// The entries for all axes, without an ellipsis.
+std::vector<SliceSpec> entry_of_each_axis(const Tensor& x, const std::vector<SliceSpec>& index) {
+  const auto takes_axis = [](const SliceSpec& spec) {
+    return spec.kind != SliceSpec::Kind::kNewAxis && spec.kind != SliceSpec::Kind::kEllipsis;
+  };
+  const std::int64_t missing = x.rank() - std::ranges::count_if(index, takes_axis);
+  const auto whole = [&](std::vector<SliceSpec>& specs) {
+    for (std::int64_t i = 0; i < missing; ++i) specs.push_back(SliceSpec::all());
+  };
+  std::vector<SliceSpec> all;
+  bool has_ellipsis = false;
+  for (const SliceSpec& spec : index) {
+    if (spec.kind == SliceSpec::Kind::kEllipsis) {
+      whole(all);
+      has_ellipsis = true;
+    } else {
+      all.push_back(spec);
+    }
+  }
+  if (!has_ellipsis) whole(all);
+  return all;
+}
+
+bool has_elements(const std::vector<SliceSpec>& index) {
+  return std::ranges::any_of(index, [](const SliceSpec& spec) { return spec.kind == SliceSpec::Kind::kElements; });
+}
+
+// As in NumPy an integer next to several indices is one of them.
+std::vector<SliceSpec> with_integers_as_elements(std::vector<SliceSpec> index) {
+  if (!has_elements(index)) return index;
+  for (SliceSpec& spec : index) {
+    if (spec.kind != SliceSpec::Kind::kIndex) continue;
+    spec.kind = SliceSpec::Kind::kElements;
+    spec.elements = spec.begin.number() ? Tensor::scalar(*spec.begin.number()) : spec.begin.tensor();
+  }
+  return index;
+}
+
+// x[i, :, [0, 2]] with integers or booleans on some axes, as NumPy has it: the axes of the elements are where the first
+// of them was if they are next to each other, else in front.
+Tensor elements_of(const Tensor& x, const std::vector<SliceSpec>& index) {
+  if (!x.shape().known_rank()) throw_invalid_argument("an index of several elements requires a known rank");
+  std::vector<SliceSpec> rest = entry_of_each_axis(x, with_integers_as_elements(index));
+  std::vector<int> axes;
+  Tensors indices;
+  int axis = 0;
+  for (SliceSpec& spec : rest) {
+    if (spec.kind == SliceSpec::Kind::kElements) {
+      axes.push_back(axis);
+      indices.push_back(spec.elements.dtype() == DType::kBool ? squeeze(where(spec.elements), Axes(1)) : spec.elements);
+      spec = SliceSpec::all();
+    }
+    ++axis;
+  }
+  const Tensor part = strided_slice(x, rest);
+  // The axes of the elements first.
+  Ints order(axes.begin(), axes.end());
+  for (int i = 0; i < part.rank(); ++i) {
+    if (std::ranges::find(axes, i) == axes.end()) order.push_back(i);
+  }
+  Tensor none;  // 0 in the shape of all indices together
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    Tensor& entries = indices[i];
+    if (!is_integer(entries.dtype()))
+      throw_invalid_argument(fmt::format("invalid index: found a tensor of {}, expected booleans or integers",
+                                         dtype_name(entries.dtype())));
+    entries = cast(entries, DType::kInt64);
+    entries = where(less(entries, 0), entries + cast(dim_of(part, axes[i]), DType::kInt64), entries);
+    none = none.defined() ? none + zeros_like(entries) : zeros_like(entries);
+  }
+  for (Tensor& entries : indices) entries = entries + none;
+  const Tensor found = gather_places(transpose(part, Axes(order)), stack(indices, -1));
+  const int first = axes.front(), count = none.rank();
+  if (first == 0 || axes.back() - first + 1 != static_cast<int>(axes.size())) return found;
+  Ints places;
+  for (int i = 0; i < first; ++i) places.push_back(count + i);
+  for (int i = 0; i < count; ++i) places.push_back(i);
+  for (int i = count + first; i < found.rank(); ++i) places.push_back(i);
+  return transpose(found, Axes(places));
+}
+
+}  // namespace
+
 Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index) {
+  if (has_elements(index)) return elements_of(x, index);
   SliceArguments at = slice_arguments(index);
   return call1("StridedSlice", {x, at.begin, at.end, at.strides}, std::move(at.masks));
 }
@@ -282,8 +380,8 @@ using ops::like;  // members of an array give arrays
 namespace {
 
 Tensor part(const Tensor& x, const std::vector<ops::SliceSpec>& index) {
-  const Tensor elements = ops::strided_slice(x, index);
-  return is_array(x) ? ops::array_slice(x, index, elements) : elements;
+  if (const auto elements = ops::array_slice(x, ops::with_integers_as_elements(index))) return *elements;
+  return like(x, ops::strided_slice(x, index));
 }
 
 }  // namespace

@@ -221,4 +221,34 @@ TEST(NumpyPrograms, ElementsAreAssignedTo) {
   EXPECT_THROW(w[0] = tf::constant({1, 2}), ls::errors::InvalidArgumentError);
 }
 
+TEST(NumpyPrograms, SeveralIndicesOfAxes) {
+  const Tensor x = np::arange(24).reshape(2, 3, 4), i = np::array({0, 1}), j = np::array({2, -1});
+  const auto expect_elements = [](const Tensor& found, const ls::Shape& shape,
+                                  const std::vector<std::int64_t>& values) {
+    EXPECT_EQ(found.shape(), shape);
+    EXPECT_EQ(found.flatten().to_vector<std::int64_t>(), values);
+  };
+  for (const Tensor& a : {x, ls::constant(x)}) {
+    expect_elements(a.index({i, j}), {2, 4}, {8, 9, 10, 11, 20, 21, 22, 23});
+    expect_elements(a.index({i, j, 1}), {2}, {9, 21});
+    expect_elements(a.index({i, all, j}), {2, 3}, {2, 6, 10, 15, 19, 23});
+    expect_elements(a.index({all, j}), {2, 2, 4}, {8, 9, 10, 11, 8, 9, 10, 11, 20, 21, 22, 23, 20, 21, 22, 23});
+    expect_elements(a.index({all, np::array({true, false, true})}), {2, 2, 4},
+                    {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23});
+    expect_elements(a.index({0, j, i}), {2}, {8, 9});
+    expect_elements(a.index({ls::ellipsis, j}), {2, 3, 2}, {2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23});
+    expect_elements(a.index({i.index({all, None}), j}), {2, 2, 4},
+                    {8, 9, 10, 11, 8, 9, 10, 11, 20, 21, 22, 23, 20, 21, 22, 23});
+    expect_elements(a.index({1, all, j}), {2, 3}, {14, 18, 22, 15, 19, 23});
+    expect_elements(a.index({all, None, j}), {2, 1, 2, 4},
+                    {8, 9, 10, 11, 8, 9, 10, 11, 20, 21, 22, 23, 20, 21, 22, 23});
+  }
+  auto y = np::zeros({3, 4});
+  y.index({np::arange(3), np::array({1, 0, 3})}) = 1;
+  y.index({all, np::array({2, 2})}) += 5;
+  y.index({np::array({0, 2}), {1, 3}}) = 7;
+  expect("[0. 7. 7. 0. 1. 0. 5. 0. 0. 7. 7. 1.]", y.flatten());
+  EXPECT_THROW(x.index({0, 3}), ls::errors::OutOfRangeError);
+}
+
 }  // namespace numpy_programs
