@@ -60,6 +60,11 @@ LOCKSTEP_NUMBER_OPERATOR(!=)
 LOCKSTEP_NUMBER_OPERATOR(%)
 #undef LOCKSTEP_NUMBER_COMPARISON
 #undef LOCKSTEP_NUMBER_OPERATOR
+// Of a part of a structure: without these, `label == 0` would take the 0 for a nullptr and ask whether it is None.
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor operator==(const Nested<Tensor>& a, T b) { return a.leaf() == b; }
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor operator!=(const Nested<Tensor>& a, T b) { return a.leaf() != b; }
 
 // Of booleans, or of the bits of integers.
 Tensor operator&(const Tensor& a, const Tensor& b);
