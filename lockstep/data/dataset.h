@@ -152,6 +152,12 @@ class Dataset {
   template <int = 0>  // as GCC would take {.output_signature = …} for a list
   static Dataset from_generator(GeneratorMaker make, ElementSpec spec);
   static Dataset from_generator(GeneratorMaker make, const GeneratorOptions& options);
+  struct OutputTypes;
+  struct OutputShapes;
+  template <int = 0>
+  static Dataset from_generator(GeneratorMaker make, OutputTypes output_types, OutputShapes output_shapes);
+  template <int = 0>
+  static Dataset from_generator(GeneratorMaker make, OutputTypes output_types);
   static Dataset zip(const std::vector<Dataset>& datasets);  // tuples; ends with the shortest
   static Dataset zip(const Dataset& a, const Dataset& b) { return zip(std::vector<Dataset>{a, b}); }
   // Takes from datasets[choice] for each int64 scalar of `choices`. Ends when the chosen one is empty, or
@@ -452,6 +458,8 @@ class Dataset {
   Dataset padded_batches(std::int64_t batch_size, const std::vector<Shape>& padded_shapes,
                          const PaddingValues& padding_values, bool drop_remainder) const;
   static Dataset generated(std::function<Generator()> make, ElementSpec spec);
+  // The specs of dtypes and shapes in one structure.
+  static ElementSpec described(ElementSpec types, const std::optional<Nested<Shape>>& shapes);
   template <typename T>
   static Tensor vector_of(const std::vector<T>& values) {
     if constexpr (std::is_same_v<T, std::string>) {

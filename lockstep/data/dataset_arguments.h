@@ -129,14 +129,47 @@ class Dataset::GeneratorMaker {
   static Element element(const T& item) {
     if constexpr (std::is_convertible_v<const T&, Element>) {
       return item;
+    } else if constexpr (requires { std::tuple_size<T>::value; }) {  // yield i, 0.5
+      return std::apply([](const auto&... part) { return Element::list({element(part)...}); }, item);
     } else {
       return Tensor(item);
     }
   }
   std::function<Generator()> make_;
 };
+// The older way to describe elements: dtypes, {int32, float32}, {{"x", float32}, {"y", int32}}, ...
+struct Dataset::OutputTypes : std::optional<ElementSpec> {
+  struct Entry;
+  OutputTypes(std::nullopt_t = std::nullopt) {}
+  template <std::same_as<DType> D>
+  OutputTypes(D dtype) : optional(TensorSpec(Shape::unknown_rank(), dtype)) {}
+  inline OutputTypes(std::initializer_list<OutputTypes> parts);
+  inline OutputTypes(std::initializer_list<Entry> dict);
+};
+struct Dataset::OutputTypes::Entry {
+  const char* name;
+  OutputTypes types;
+};
+Dataset::OutputTypes::OutputTypes(std::initializer_list<OutputTypes> parts) {
+  ElementSpec::List list;
+  for (const OutputTypes& part : parts) list.push_back(*part);
+  emplace(ElementSpec::list(std::move(list)));
+}
+Dataset::OutputTypes::OutputTypes(std::initializer_list<Entry> dict) {
+  ElementSpec::Dict entries;
+  for (const Entry& entry : dict) entries.emplace_back(entry.name, *entry.types);
+  emplace(ElementSpec::dict(std::move(entries)));
+}
+// ... and shapes in the same structure: {} of scalars, {None}, {{}, {None}}. Unknown by default.
+struct Dataset::OutputShapes : PaddedShapes {
+  using PaddedShapes::PaddedShapes;
+  OutputShapes() : PaddedShapes(Shape()) {}
+};
+// output_signature, or output_types with output_shapes.
 struct Dataset::GeneratorOptions {
   FieldNamesOnly names_only = {};
+  OutputTypes output_types = {};
+  OutputShapes output_shapes = std::nullopt;
   ElementSpec output_signature = {};
 };
 template <int>
@@ -144,7 +177,16 @@ Dataset Dataset::from_generator(GeneratorMaker make, ElementSpec spec) {
   return generated(std::move(make.make_), std::move(spec));
 }
 inline Dataset Dataset::from_generator(GeneratorMaker make, const GeneratorOptions& options) {
-  return generated(std::move(make.make_), options.output_signature);
+  return generated(std::move(make.make_), options.output_types ? described(*options.output_types, options.output_shapes)
+                                                               : options.output_signature);
+}
+template <int>
+Dataset Dataset::from_generator(GeneratorMaker make, OutputTypes output_types, OutputShapes output_shapes) {
+  return from_generator(std::move(make), GeneratorOptions{{}, std::move(output_types), std::move(output_shapes)});
+}
+template <int>
+Dataset Dataset::from_generator(GeneratorMaker make, OutputTypes output_types) {
+  return from_generator(std::move(make), GeneratorOptions{{}, std::move(output_types)});
 }
 
 }  // namespace lockstep::data

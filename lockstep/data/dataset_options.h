@@ -118,12 +118,13 @@ struct PaddedShapes : std::optional<Nested<Shape>> {
   template <std::convertible_to<Nested<Shape>> S>
   PaddedShapes(const S& shapes) : optional(Nested<Shape>(shapes)) {}
   PaddedShapes(std::initializer_list<Nested<Shape>> parts) : optional(Nested<Shape>(parts)) {}
-  PaddedShapes(std::initializer_list<std::pair<const char*, Shape>> dict) {
+  // Templates, here and below, so that {{}, {}} and {{None}, {None}} are two shapes.
+  template <int = 0, typename Entry = std::pair<const char*, Shape>>
+  PaddedShapes(std::initializer_list<std::type_identity_t<Entry>> dict) {
     Nested<Shape>::Dict entries;
     for (const auto& [name, shape] : dict) entries.emplace_back(name, shape);
     emplace(Nested<Shape>::dict(std::move(entries)));
   }
-  // A template, so that {{None}, {None}} are two shapes.
   template <typename D = Dim>
   PaddedShapes(std::initializer_list<std::type_identity_t<D>> dims) : optional(Nested<Shape>(Shape(dims))) {}
 };

@@ -143,14 +143,15 @@ class RangeNode : public DatasetNode {
 
 class GeneratorIterator : public NodeIterator {
  public:
-  explicit GeneratorIterator(std::function<Dataset::Generator()> make) : make_(std::move(make)), generator_(made()) {}
+  GeneratorIterator(std::function<Dataset::Generator()> make, const ElementSpec& spec)
+      : make_(std::move(make)), generator_(made()), spec_(spec) {}
   bool next(Item& out) override {
     if (ended_) return false;
     std::optional<Element> element = generator_();
     ended_ = !element.has_value();
     if (element) {
       ++given_;
-      out = Item(std::move(*element));
+      out = Item(declared(*element, spec_));
     }
     return !ended_;
   }
@@ -165,6 +166,25 @@ class GeneratorIterator : public NodeIterator {
   }
 
  private:
+  // Numbers of the dtypes of the signature, as NumPy converts what a generator of Python yields.
+  static Element declared(const Element& element, const ElementSpec& spec) {
+    if (spec.is_list() && element.is_list() && spec.size() == element.size()) {
+      Element::List parts;
+      for (std::size_t i = 0; i < spec.size(); ++i) parts.push_back(declared(element.parts()[i], spec.parts()[i]));
+      return Element::list(std::move(parts));
+    }
+    if (spec.is_dict() && element.is_dict()) {
+      Element::Dict parts;
+      for (const auto& [name, part] : element.entries())
+        parts.emplace_back(name, spec.contains(name) ? declared(part, spec.at(name)) : part);
+      return Element::dict(std::move(parts));
+    }
+    if (!spec.is_leaf() || !element.is_leaf()) return element;
+    const DType found = element.leaf().dtype(), wanted = spec.leaf().dtype;
+    const auto is_number = [](DType dtype) { return is_integer(dtype) || is_floating(dtype); };
+    return found != wanted && is_number(found) && is_number(wanted) ? Element(ops::cast(element.leaf(), wanted))
+                                                                    : element;
+  }
   Dataset::Generator made() const {
     Dataset::Generator generator = make_();
     require_function(generator, "Dataset.from_generator: the function's result");
@@ -172,6 +192,7 @@ class GeneratorIterator : public NodeIterator {
   }
   std::function<Dataset::Generator()> make_;
   Dataset::Generator generator_;
+  ElementSpec spec_;
   std::int64_t given_ = 0;
   bool ended_ = false;
 };
@@ -180,7 +201,9 @@ class GeneratorNode : public DatasetNode {
  public:
   GeneratorNode(std::function<Dataset::Generator()> make, ElementSpec spec)
       : DatasetNode("from_generator"), make_(std::move(make)), spec_(std::move(spec)) {}
-  std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<GeneratorIterator>(make_); }
+  std::unique_ptr<NodeIterator> make_iterator() const override {
+    return std::make_unique<GeneratorIterator>(make_, spec_);
+  }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   ElementSpec element_spec() const override { return spec_; }
   // Zeros of the declared shapes: a generator may not be asked for elements out of turn.
@@ -234,6 +257,22 @@ Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step,
   const Dataset numbers = range(start, stop, step);
   if (DType(o.output_type) == DType::kInt64) return numbers;
   return numbers.map([dtype = DType(o.output_type)](const Tensor& number) { return ops::cast(number, dtype); });
+}
+
+ElementSpec Dataset::described(ElementSpec types, const std::optional<Nested<Shape>>& shapes) {
+  const auto set = [](const auto& self, ElementSpec& spec, const Nested<Shape>& shape) -> void {
+    if (spec.is_leaf()) {
+      spec.leaf().shape = shape.leaf();
+    } else if (spec.is_list()) {
+      if (!shape.is_list() || shape.size() != spec.size())
+        throw_invalid_argument("Dataset.from_generator: output_types and output_shapes differ in their structure");
+      for (std::size_t i = 0; i < spec.size(); ++i) self(self, spec.parts()[i], shape.parts()[i]);
+    } else {
+      for (auto& [name, part] : spec.entries()) self(self, part, shape.at(name));
+    }
+  };
+  if (shapes) set(set, types, *shapes);
+  return types;
 }
 
 Dataset Dataset::generated(std::function<Generator()> make, ElementSpec spec) {

@@ -19,6 +19,8 @@ using ls::data::Dataset;
 
 namespace lines_of_inputs {
 
+// The literal 0 must not be taken for a nullptr, which asks whether the element is None.
+
 TEST(InputLines, ElementsAreComparedWithZero) {
   std::string zeros;
   for (const auto& [x, label] : Dataset::from_tensor_slices({Tensor{1, 0, 2}, Tensor{0, 1, 0}})) {
@@ -32,6 +34,34 @@ TEST(InputLines, ElementsAreComparedWithZero) {
   const std::vector<ls::data::Element> pairs = {{Tensor{0, 7}, Tensor{1, 1}}};
   for (const auto& pair : pairs) EXPECT_EQ(numbers(pair[0] == 0), (Numbers{1, 0}));
   EXPECT_EQ(zeros, "label x label x element ");
+}
+
+TEST(InputLines, GeneratorsAreDescribedByTypesAndShapes) {
+  const auto count = [] { return std::vector<int>{1, 2, 3}; };
+  EXPECT_EQ(text_of(Dataset::from_generator(count, {.output_types = tf::int32, .output_shapes = {}}).element_spec()),
+            text_of(ls::TensorSpec(ls::Shape{}, tf::int32)));
+  EXPECT_EQ(text_of(Dataset::from_generator(count, tf::int32, {}).element_spec()),
+            text_of(ls::TensorSpec(ls::Shape{}, tf::int32)));
+  EXPECT_EQ(text_of(Dataset::from_generator(count, tf::int32).element_spec()),
+            text_of(ls::TensorSpec(ls::None, tf::int32)));
+  // yield i, i / 2
+  const auto pairs = [] { return std::vector<std::pair<int, float>>{{1, 0.5f}, {2, 1.0f}}; };
+  const auto two = Dataset::from_generator(pairs, {tf::int32, tf::float32}, {{}, {}});
+  Numbers halves;
+  for (const auto& [i, half] : two) halves.push_back(float(half));
+  EXPECT_EQ(halves, (Numbers{0.5, 1}));
+  // Numbers get the dtypes that are declared.
+  for (const auto& [i, half] : Dataset::from_generator(pairs, {tf::int64, tf::float64}, {{}, {}})) {
+    EXPECT_EQ(i.dtype(), "int64");
+    EXPECT_EQ(half.dtype(), "float64");
+  }
+  const auto series = [] { return std::vector<std::map<std::string, Tensor>>{{{"id", 1}, {"x", Tensor{1.f, 2.f}}}}; };
+  const auto dicts = Dataset::from_generator(series, {.output_types = {{"id", tf::int32}, {"x", tf::float32}},
+                                                      .output_shapes = {{"id", {}}, {"x", {ls::None}}}});
+  EXPECT_EQ(text_of(dicts.element_spec()),
+            text_of({{"id", ls::TensorSpec(ls::Shape{}, tf::int32)}, {"x", ls::TensorSpec({ls::None}, tf::float32)}}));
+  EXPECT_THROW(Dataset::from_generator(pairs, {tf::int32, tf::float32}, {{}, {}, {}}),
+               ls::errors::InvalidArgumentError);
 }
 
 }  // namespace lines_of_inputs
