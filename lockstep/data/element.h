@@ -36,6 +36,9 @@ inline constexpr bool kHasTypes = std::is_pointer_v<Fn> || requires {
   &Fn::operator();
 };
 
+// Throws InvalidArgument for a part that is a list or a dict.
+void require_tensor(const Element& part, std::size_t place);
+
 template <typename Result, std::size_t... I, typename Fn>
 std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequence<I...>) {
   return [fn = std::move(fn)](const Element& e) mutable -> Result {
@@ -43,6 +46,7 @@ std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequen
     if constexpr (kHasTypes<Fn> && kTakesParts<Fn, Element, sizeof...(I)>) {
       return fn(parts[I]...);
     } else {
+      (require_tensor(parts[I], I), ...);
       return fn(parts[I].leaf()...);
     }
   };

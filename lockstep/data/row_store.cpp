@@ -178,6 +178,14 @@ Element RowStore::gather(const std::vector<std::int64_t>& rows) const {
   return structure_.pack(leaves);
 }
 
+void internal::require_tensor(const Element& part, std::size_t place) {
+  if (part.is_leaf()) return;
+  throw_invalid_argument("Dataset: part " + std::to_string(place) + " of the element is a " +
+                         (part.is_dict() ? "dict" : "tuple") +
+                         ", but the function was called with tensors: declare its parameters, this one as const "
+                         "ls::data::Element&");
+}
+
 bool has_ragged(const Element& element) {
   bool has = false;
   element.visit([&](const Tensor& leaf) { has = has || ops::holds_ragged(leaf); });
