@@ -161,6 +161,19 @@ Nested<Tensor> while_loop(Cond cond, Body body, const Nested<Tensor>& loop_vars,
                               keywords.maximum_iterations);
 }
 
+// Of tensors and numbers: while_loop(cond, body, {x, 0}).
+struct LoopVariable : Nested<Tensor> {
+  template <std::convertible_to<Nested<Tensor>> V>
+  LoopVariable(const V& value) : Nested(value) {}
+  template <typename N>
+  requires std::is_arithmetic_v<N> LoopVariable(N number) : Nested(internal::of_number(number)) {}
+};
+template <typename Cond, typename Body>
+Nested<Tensor> while_loop(Cond cond, Body body, std::initializer_list<LoopVariable> loop_vars,
+                          const WhileLoopKeywords& keywords = {}) {
+  return while_loop(std::move(cond), std::move(body), Nested<Tensor>::list({loop_vars.begin(), loop_vars.end()}),
+                    keywords);
+}
 // Of one number: while_loop(cond, body, 0).
 template <typename Cond, typename Body, typename N>
 requires std::is_arithmetic_v<N> Nested<Tensor> while_loop(Cond cond, Body body, N loop_var,

@@ -76,4 +76,16 @@ TEST(InputLines, APartThatIsATupleNeedsItsType) {
   }
 }
 
+TEST(InputLines, LoopsBeginWithTensorsAndNumbers) {
+  const Tensor n = 27;
+  const auto [last, steps] =
+      tf::while_loop([](const Tensor& n, const Tensor&) { return n > 1; },
+                     [](const Tensor& n, const Tensor& k) {
+                       return std::pair{tf::where(n % 2 == 0, tf::floor_div(n, 2), 3 * n + 1), k + 1};
+                     },
+                     {n, 0});
+  EXPECT_EQ(int(last), 1);
+  EXPECT_EQ(int(steps), 111);
+}
+
 }  // namespace lines_of_inputs
