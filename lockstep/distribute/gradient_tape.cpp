@@ -265,6 +265,23 @@ List<Tensor> GradientTape::gradient(const Targets& targets, const Variables& sou
   return gradients;
 }
 
+Nested<Tensor> GradientTape::gradient_of(const Targets& targets, const Nested<GradientSource>& sources,
+                                         const GradientOptions& options) {
+  auto gradients = gradient_of(targets, sources, options.output_gradients);
+  const auto fill = [&](const auto& self, Nested<Tensor>& part, const Nested<GradientSource>& source) -> void {
+    if (part.is_list()) {
+      for (std::size_t i = 0; i < part.size(); ++i) self(self, part.parts()[i], source.parts()[i]);
+    } else if (part.is_dict()) {
+      for (auto& [name, entry] : part.entries()) self(self, entry, source.at(name));
+    } else {
+      const GradientSource& leaf = source.leaf();
+      part = filled(part.leaf(), leaf.variable() ? Tensor(leaf.variable()) : leaf.tensor(), options);
+    }
+  };
+  fill(fill, gradients, sources);
+  return gradients;
+}
+
 Tensor GradientTape::filled(const Tensor& gradient, const Tensor& source, const GradientOptions& options) {
   const bool zero = options.unconnected_gradients == "zero";
   if (!zero && options.unconnected_gradients != "none") {

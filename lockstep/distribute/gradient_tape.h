@@ -139,22 +139,38 @@ class GradientTape {
     return Gradients<N>(gradient(targets, Variables(sources, sources + N), output_gradients));
   }
   // Of tensors, or of variables and tensors.
+  // Weights are a template, here and below, as GCC would take {.output_gradients = ...} for a tensor.
   template <std::size_t N>
-  Gradients<N> gradient(const Targets& targets, const GradientSource (&sources)[N],
-                        const Tensor& output_gradients = {}) {
-    const auto all = Nested<GradientSource>::list({sources, sources + N});
-    return Gradients<N>(gradient_of(targets, all, output_gradients).flatten());
+  Gradients<N> gradient(const Targets& targets, const GradientSource (&sources)[N]) {
+    return gradient(targets, sources, Tensor());
   }
+  template <std::size_t N, std::convertible_to<Tensor> Weights>
+  Gradients<N> gradient(const Targets& targets, const GradientSource (&sources)[N], const Weights& output_gradients) {
+    const auto all = Nested<GradientSource>::list({sources, sources + N});
+    return Gradients<N>(gradient_of(targets, all, static_cast<Tensor>(output_gradients)).flatten());
+  }
+  Nested<Tensor> gradient(const Targets& targets, std::initializer_list<Nested<GradientSource>::Entry> sources) {
+    return gradient_of(targets, Nested<GradientSource>(sources), Tensor());
+  }
+  template <std::convertible_to<Tensor> Weights>
   Nested<Tensor> gradient(const Targets& targets, std::initializer_list<Nested<GradientSource>::Entry> sources,
-                          const Tensor& output_gradients = {}) {
-    return gradient_of(targets, Nested<GradientSource>(sources), output_gradients);
+                          const Weights& output_gradients) {
+    return gradient_of(targets, Nested<GradientSource>(sources), static_cast<Tensor>(output_gradients));
   }
   template <typename Sources>
   requires(std::is_convertible_v<const Sources&, Nested<GradientSource>> &&
            !std::is_convertible_v<const Sources&, Tensor> && !std::is_convertible_v<const Sources&, Variables> &&
-           !std::is_convertible_v<const Sources&, Tensors>)
-      Nested<Tensor> gradient(const Targets& targets, const Sources& sources, const Tensor& output_gradients = {}) {
-    return gradient_of(targets, sources, output_gradients);
+           !std::is_convertible_v<const Sources&, Tensors>) Nested<Tensor> gradient(const Targets& targets,
+                                                                                    const Sources& sources) {
+    return gradient_of(targets, sources, Tensor());
+  }
+  template <typename Sources, std::convertible_to<Tensor> Weights>
+  requires(std::is_convertible_v<const Sources&, Nested<GradientSource>> &&
+           !std::is_convertible_v<const Sources&, Tensor> && !std::is_convertible_v<const Sources&, Variables> &&
+           !std::is_convertible_v<const Sources&, Tensors>) Nested<Tensor> gradient(const Targets& targets,
+                                                                                    const Sources& sources,
+                                                                                    const Weights& output_gradients) {
+    return gradient_of(targets, sources, static_cast<Tensor>(output_gradients));
   }
   // Of one variable or tensor.
   template <typename Source>
@@ -181,6 +197,23 @@ class GradientTape {
   Gradients<N> gradient(const Targets& targets, const distribute::Variable (&sources)[N],
                         const GradientOptions& options) {
     return Gradients<N>(gradient(targets, Variables(sources, sources + N), options));
+  }
+  template <std::size_t N>
+  Gradients<N> gradient(const Targets& targets, const GradientSource (&sources)[N], const GradientOptions& options) {
+    const auto all = Nested<GradientSource>::list({sources, sources + N});
+    return Gradients<N>(gradient_of(targets, all, options).flatten());
+  }
+  Nested<Tensor> gradient(const Targets& targets, std::initializer_list<Nested<GradientSource>::Entry> sources,
+                          const GradientOptions& options) {
+    return gradient_of(targets, Nested<GradientSource>(sources), options);
+  }
+  template <typename Sources>
+  requires(std::is_convertible_v<const Sources&, Nested<GradientSource>> &&
+           !std::is_convertible_v<const Sources&, Tensor> &&
+           !std::is_convertible_v<const Sources&, Variables>) Nested<Tensor> gradient(const Targets& targets,
+                                                                                      const Sources& sources,
+                                                                                      const GradientOptions& options) {
+    return gradient_of(targets, Nested<GradientSource>(sources), options);
   }
 
   // The derivative of each element of the target with respect to each of the source, shape target + source; undefined
@@ -261,6 +294,8 @@ class GradientTape {
   List<Tensor> gradient_of_tensors(const Targets& targets, const Tensors& sources, const Tensor& output_gradients);
   Nested<Tensor> gradient_of(const Targets& targets, const Nested<GradientSource>& sources,
                              const Tensor& output_gradients);
+  Nested<Tensor> gradient_of(const Targets& targets, const Nested<GradientSource>& sources,
+                             const GradientOptions& options);
   // The tensor, or none where it is a leaf that only other tapes have watched.
   Tensor known(const Tensor& source) const;
   Tensors leaves_of(const Variables& sources, std::vector<std::size_t>& places) const;

@@ -88,4 +88,22 @@ TEST(InputLines, LoopsBeginWithTensorsAndNumbers) {
   EXPECT_EQ(int(steps), 111);
 }
 
+TEST(InputLines, DictsOfSourcesTakeOptions) {
+  const auto x = tf::Variable(2.0), y = tf::Variable(3.0);
+  const auto c = tf::constant({1., 2.});
+  tf::GradientTape tape({.persistent = true});
+  tape.watch(c);
+  const auto z = tf::pow(x, 2);
+  const auto gradients =
+      tape.gradient(z, {{"x", x}, {"y", y}}, {.unconnected_gradients = tf::UnconnectedGradients::ZERO});
+  EXPECT_EQ(numbers(gradients["x"]), (Numbers{4}));
+  EXPECT_EQ(numbers(gradients["y"]), (Numbers{0}));
+  const auto [of_x, of_c] = tape.gradient(z, {x, c}, {.unconnected_gradients = tf::UnconnectedGradients::ZERO});
+  EXPECT_EQ(numbers(of_x), (Numbers{4}));
+  EXPECT_EQ(numbers(of_c), (Numbers{0, 0}));
+  const auto weighted = tape.gradient(z, {{"x", x}, {"y", y}}, {.output_gradients = tf::constant(3.0)});
+  EXPECT_EQ(numbers(weighted["x"]), (Numbers{12}));
+  EXPECT_FALSE(weighted["y"].defined());
+}
+
 }  // namespace lines_of_inputs
