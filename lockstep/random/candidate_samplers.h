@@ -25,6 +25,7 @@ struct CandidateSamplerKeywords {
   bool unique = true;
   std::int64_t range_max = 0;  // classes are 0 ... range_max - 1
   std::optional<std::int64_t> seed = std::nullopt;
+  std::string name = {};  // has no effect
 };
 CandidateSamples uniform_candidate_sampler(const CandidateSamplerKeywords& o);
 CandidateSamples log_uniform_candidate_sampler(const CandidateSamplerKeywords& o);

@@ -106,4 +106,16 @@ TEST(InputLines, DictsOfSourcesTakeOptions) {
   EXPECT_FALSE(weighted["y"].defined());
 }
 
+TEST(InputLines, SamplersHaveNames) {
+  const auto [sampled, expected, counts] =
+      tf::random::log_uniform_candidate_sampler({.true_classes = tf::constant({{1}}, tf::int64),
+                                                 .num_true = 1,
+                                                 .num_sampled = 2,
+                                                 .unique = true,
+                                                 .range_max = 8,
+                                                 .seed = 1,
+                                                 .name = "negative_sampling"});
+  EXPECT_EQ(sampled.shape(), (ls::Shape{2}));
+}
+
 }  // namespace lines_of_inputs
