@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -179,13 +181,22 @@ void internal::print(const std::vector<Printed>& parts, const PrintOptions& opti
   std::FILE* stream = nullptr;
   if (options.output_stream == "stderr") stream = stderr;
   if (options.output_stream == "stdout") stream = stdout;
-  if (!stream) {
+  constexpr std::string_view kFile = "file://";
+  const bool to_file = options.output_stream.starts_with(kFile);
+  if (!stream && !to_file) {
     throw_invalid_argument(
-        fmt::format("print: invalid output_stream: found '{}', expected 'stderr' or 'stdout'", options.output_stream));
+        fmt::format("print: invalid output_stream: found '{}', expected 'stderr', 'stdout' or 'file://PATH'",
+                    options.output_stream));
   }
   std::string line;
   for (std::size_t i = 0; i < parts.size(); ++i) line += (i ? options.sep : "") + parts[i].to_string(options.summarize);
   line += options.end;
+  if (to_file) {
+    const std::string path = options.output_stream.substr(kFile.size());
+    std::ofstream file(path, std::ios::app | std::ios::binary);
+    if (!(file << line).flush()) throw_not_found(fmt::format("print: {} cannot be written", path));
+    return;
+  }
   std::fwrite(line.data(), 1, line.size(), stream);
   std::fflush(stream);
 }

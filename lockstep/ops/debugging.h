@@ -102,7 +102,7 @@ namespace lockstep {
 
 struct PrintOptions {
   FieldNamesOnly names_only = {};
-  std::string output_stream = "stderr";  // or "stdout"
+  std::string output_stream = "stderr";  // or "stdout", or "file://PATH", to whose end it is written
   std::int64_t summarize = 3;
   std::string sep = " ";
   std::string end = "\n";

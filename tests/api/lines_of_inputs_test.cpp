@@ -118,4 +118,14 @@ TEST(InputLines, SamplersHaveNames) {
   EXPECT_EQ(sampled.shape(), (ls::Shape{2}));
 }
 
+TEST(InputLines, PrintWritesToFiles) {
+  const std::string path = testing::TempDir() + "/printed.txt";
+  std::ofstream(path).close();
+  for (const int i : {1, 2}) tf::print("step", i, {.output_stream = "file://" + path});
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), "step 1\nstep 2\n");
+  EXPECT_THROW(tf::print("x", {.output_stream = "file:///nowhere/at/all"}), ls::errors::NotFoundError);
+}
+
 }  // namespace lines_of_inputs
