@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/list.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::formats {
 
 struct CheckpointState {
   std::string model_checkpoint_path;                    // as in the file: often relative to its folder
-  std::vector<std::string> all_model_checkpoint_paths;  // oldest first
+  List<std::string> all_model_checkpoint_paths;         // oldest first
   std::vector<double> all_model_checkpoint_timestamps;  // seconds since 1970, one for each path, or none
   double last_preserved_timestamp = 0;
 

@@ -174,6 +174,16 @@ CheckpointPath latest_checkpoint(const std::string& directory, const std::string
 // list_variables(latest_checkpoint(d)).
 std::vector<std::pair<std::string, Shape>> list_variables(const std::optional<std::string>& path);
 
+// What a reader knows of each tensor: a dict by names.
+template <typename T>
+class ReaderMap : public std::map<std::string, T> {
+ public:
+  List<std::string> keys() const {
+    List<std::string> names;
+    for (const auto& [name, value] : *this) names.push_back(name);
+    return names;
+  }
+};
 // tf.train.load_checkpoint: reads single tensors of a checkpoint.
 class CheckpointReader {
  public:
@@ -181,8 +191,8 @@ class CheckpointReader {
   bool has_tensor(const std::string& name) const;
   // Throws NotFound with the nearest name, DataLoss when the checksum is wrong.
   Tensor get_tensor(const std::string& name) const;
-  std::map<std::string, Shape> get_variable_to_shape_map() const;
-  std::map<std::string, DType> get_variable_to_dtype_map() const;
+  ReaderMap<Shape> get_variable_to_shape_map() const;
+  ReaderMap<DType> get_variable_to_dtype_map() const;
 
  private:
   std::shared_ptr<const formats::BundleReader> reader_;

@@ -41,14 +41,14 @@ Tensor CheckpointReader::get_tensor(const std::string& name) const {
   return Tensor::from_data(reader_->read(name));
 }
 
-std::map<std::string, Shape> CheckpointReader::get_variable_to_shape_map() const {
-  std::map<std::string, Shape> shapes;
+ReaderMap<Shape> CheckpointReader::get_variable_to_shape_map() const {
+  ReaderMap<Shape> shapes;
   for (const auto& info : reader_->list()) shapes.emplace(info.name, info.shape);
   return shapes;
 }
 
-std::map<std::string, DType> CheckpointReader::get_variable_to_dtype_map() const {
-  std::map<std::string, DType> dtypes;
+ReaderMap<DType> CheckpointReader::get_variable_to_dtype_map() const {
+  ReaderMap<DType> dtypes;
   for (const auto& info : reader_->list()) dtypes.emplace(info.name, info.dtype);
   return dtypes;
 }

@@ -40,7 +40,7 @@ class Module {
 
   operator train::Tracked() const;
 
- protected:
+  // module.v = tf.Variable(...): module.track("v", Variable(...)), in the class or from outside.
   Variable track(const std::string& attribute, const Variable& variable);
   std::vector<Variable> track(const std::string& attribute, const std::vector<Variable>& variables);
   template <std::derived_from<Module> M>

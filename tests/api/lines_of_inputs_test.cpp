@@ -128,4 +128,21 @@ TEST(InputLines, PrintWritesToFiles) {
   EXPECT_THROW(tf::print("x", {.output_stream = "file:///nowhere/at/all"}), ls::errors::NotFoundError);
 }
 
+TEST(InputLines, ModulesGetVariablesFromOutside) {
+  const std::string folder = testing::TempDir() + "/module";
+  tf::Module module;
+  const auto v = module.track("v", tf::Variable({1., 2.}));
+  EXPECT_EQ(module.variables().size(), 1u);
+  const auto checkpoint = tf::train::Checkpoint({{"module", module}});
+  auto manager = tf::train::CheckpointManager(checkpoint, folder, {.max_to_keep = 2});
+  manager.save();
+  const auto reader = tf::train::load_checkpoint(folder);
+  const auto shapes = reader.get_variable_to_shape_map();
+  EXPECT_EQ(shapes.keys()[1], "module/v/.ATTRIBUTES/VARIABLE_VALUE");
+  EXPECT_EQ(ls::sorted(reader.get_variable_to_dtype_map()).size(), shapes.size());
+  std::ostringstream text;
+  text << tf::train::get_checkpoint_state(folder)->all_model_checkpoint_paths;
+  EXPECT_EQ(text.str(), "['" + folder + "/ckpt-1']");
+}
+
 }  // namespace lines_of_inputs
