@@ -19,8 +19,13 @@ using ls::data::Dataset;
 
 namespace lines_of_inputs {
 
-// The literal 0 must not be taken for a nullptr, which asks whether the element is None.
+std::string text_of(const ls::data::ElementSpec& spec) {
+  std::ostringstream text;
+  text << spec;
+  return text.str();
+}
 
+// The literal 0 must not be taken for a nullptr, which asks whether the element is None.
 TEST(InputLines, ElementsAreComparedWithZero) {
   std::string zeros;
   for (const auto& [x, label] : Dataset::from_tensor_slices({Tensor{1, 0, 2}, Tensor{0, 1, 0}})) {
