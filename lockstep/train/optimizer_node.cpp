@@ -20,22 +20,24 @@ constexpr std::string_view kLastRate = "_current_learning_rate";  // of a schedu
 // A number of an optimizer of Keras 2 that is a variable in checkpoints only.
 class HyperparameterNode final : public TrackedNode {
  public:
-  HyperparameterNode(const optimizers::Optimizer& optimizer, std::string name, double value)
-      : identity_{&optimizer, std::move(name)},
-        optimizer_name_(optimizer.name()),
+  HyperparameterNode(optimizers::OptimizerPtr optimizer, std::string name, double value)
+      : optimizer_(std::move(optimizer)),
+        identity_{optimizer_.get(), std::move(name)},
+        own_(static_cast<float>(value)),
         variable_(number_variable(identity_.part, value)) {}
   Identity identity() const override { return identity_; }
   VariablePtr variable() const override { return variable_; }
-  void check(const Tensor& stored) const override {
-    const float own = variable_->numpy().item<float>();
-    if (stored.item<float>() == own || identity_.part == kLastRate) return;
-    log_warning("optimizer {} has {} = {}, the checkpoint {}: that of the optimizer is kept", optimizer_name_,
-                identity_.part, own, stored.item<float>());
+  bool is_number() const override { return identity_.part != kLastRate; }
+  void set_number(double stored) const override {
+    if (stored == own_ || optimizers::set_hyperparameter(*optimizer_, identity_.part, stored)) return;
+    log_warning("optimizer {} has {} = {}, the checkpoint {}: that of the optimizer is kept", optimizer_->name(),
+                identity_.part, own_, stored);
   }
 
  private:
+  optimizers::OptimizerPtr optimizer_;
   Identity identity_;
-  std::string optimizer_name_;
+  float own_;
   VariablePtr variable_;
 };
 
@@ -95,7 +97,7 @@ class OptimizerNode final : public TrackedNode {
     for (const auto& variable : product()) all.emplace_back("momentum_cache", variable);
     if (saved.child(kLastRate)) {
       const std::string name(kLastRate);
-      all.emplace_back(name, Tracked(NodePtr(std::make_shared<HyperparameterNode>(*optimizer_, name, 0.0))));
+      all.emplace_back(name, Tracked(NodePtr(std::make_shared<HyperparameterNode>(optimizer_, name, 0.0))));
     }
     if (saved.child("iter")) {
       for (auto& number : hyperparameters()) all.push_back(std::move(number));
@@ -192,7 +194,7 @@ class OptimizerNode final : public TrackedNode {
     if (!optimizer_->legacy_rules()) return all;
     for (auto& [name, value] : first_hyperparameters(*optimizer_)) {
       if (name == "learning_rate" && learning_rate(own_variables())) continue;
-      all.emplace_back(name, Tracked(NodePtr(std::make_shared<HyperparameterNode>(*optimizer_, name, value))));
+      all.emplace_back(name, Tracked(NodePtr(std::make_shared<HyperparameterNode>(optimizer_, name, value))));
     }
     return all;
   }

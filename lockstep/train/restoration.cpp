@@ -111,6 +111,7 @@ void Restoration::match() {
   pending_.clear();
   pending_states_.clear();
   pending_tables_.clear();
+  pending_numbers_.clear();
   const auto taken = taken_;
   const auto restored = restored_;
   try {
@@ -212,7 +213,7 @@ void Restoration::take_values(int number) {
   if (const auto variable = live.variable()) {
     if (const auto* value = saved.attribute(formats::kVariableValue)) {
       queue(value->key, variable);
-      live.check(pending_.back().value);
+      if (live.is_number()) pending_numbers_.emplace_back(bound_[at(number)], pending_.back().value.item<float>());
     }
   }
   if (const auto* state = saved.attribute("py_state"); state && live.python_state()) {
@@ -403,6 +404,7 @@ void Restoration::commit() {
     lookup::MutableHashTable table = *each.node->table();
     table.import_all(each.keys, each.values);
   }
+  for (const auto& [node, value] : std::exchange(pending_numbers_, {})) node->set_number(value);
   previous_states_.clear();
 }
 

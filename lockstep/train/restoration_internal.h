@@ -123,6 +123,7 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
     Tensor keys, values;
   };
   std::vector<PendingTable> pending_tables_;
+  std::vector<std::pair<NodePtr, double>> pending_numbers_;
   std::vector<std::pair<NodePtr, std::string>> pending_states_, previous_states_;
   std::size_t num_extra_ = 0;              // tensors outside the graph
   std::map<std::string, int> checked_by_;  // the worker, for each tensor

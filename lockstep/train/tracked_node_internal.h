@@ -44,8 +44,9 @@ class TrackedNode {
   virtual distribute::VariablePtr variable() const { return nullptr; }
   virtual std::optional<std::string> python_state() const { return std::nullopt; }
   virtual void set_python_state(const std::string& state) const { (void)state; }
-  // Of numbers that are not variables here: notes what a file has for them.
-  virtual void check(const Tensor& stored) const { (void)stored; }
+  // Of numbers that are not variables here: takes what a file has for them, after everything has been checked.
+  virtual bool is_number() const { return false; }
+  virtual void set_number(double stored) const { (void)stored; }
   // Variables for which a file of this form has no values, because they have no meaning in it.
   virtual std::vector<distribute::VariablePtr> idle(const formats::CheckpointNode& saved) const {
     (void)saved;

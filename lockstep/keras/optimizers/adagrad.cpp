@@ -38,6 +38,7 @@ class AdadeltaOptimizer : public FusedOptimizer {
       : FusedOptimizer("Adadelta", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adadelta"; }
   Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
+  bool set_hyperparameter(std::string_view name, double value) override { return set_number(options_, name, value); }
 
  private:
   void create_slots() override {

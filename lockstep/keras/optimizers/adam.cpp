@@ -17,6 +17,7 @@ class AdamOptimizer : public FusedOptimizer {
   std::string class_name() const override { return class_name_; }
 
   Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
+  bool set_hyperparameter(std::string_view name, double value) override { return set_number(options_, name, value); }
 
  private:
   void create_slots() override {

@@ -45,6 +45,7 @@ class TwoMomentOptimizer : public Base {
 class AdamaxOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
  public:
   explicit AdamaxOptimizer(BetaOptions options) : TwoMomentOptimizer("Adamax", "norm", std::move(options)) {}
+  bool set_hyperparameter(std::string_view name, double value) override { return set_number(options_, name, value); }
 
  private:
   ops::FusedRule rule(const Step& step) const override {
@@ -68,6 +69,7 @@ class AdamaxOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
 class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
  public:
   explicit NadamOptimizer(BetaOptions options) : TwoMomentOptimizer("Nadam", "velocity", std::move(options)) {}
+  bool set_hyperparameter(std::string_view name, double value) override { return set_number(options_, name, value); }
   // A step of it changes u_product once, for all variables.
   std::optional<ShardedStep> shard(const collectives::CommunicatorPtr&, const collectives::GradientSum&, const Tensors&,
                                    const Variables&) override {

@@ -173,6 +173,33 @@ void fields(V& v, MultiOptimizerConfig& c) {
   v("name", keras::NullAs{c.options.name, ""});
 }
 
+// Of optimizers of Keras 2 until 2.10: changes a number that is a variable in their checkpoints, such as beta_1.
+// Returns false if the rule does not read it again, as in tf-keras: decay, and momentum where the rule has none.
+bool set_hyperparameter(Optimizer& optimizer, std::string_view name, double value);
+
+// Changes the argument of this name, if it is a number.
+struct NumberSetter {
+  std::string_view name;
+  double value;
+  bool found = false;
+  template <typename T, typename... More>
+  void operator()(std::string_view key, T&& field, const More&...) {
+    if constexpr (std::same_as<T, double&>) {
+      if (key != name) return;
+      field = value;
+      found = true;
+    }
+  }
+  template <typename... Arguments>
+  void dropped(const Arguments&...) {}
+};
+template <typename Options>
+bool set_number(Options& options, std::string_view name, double value) {
+  NumberSetter setter{name, value};
+  own_fields(setter, options);
+  return setter.found;
+}
+
 // All arguments.
 template <typename V, typename Options>
 requires requires(V& v, Options& o) { own_fields(v, o); }

@@ -10,6 +10,7 @@ class FtrlOptimizer : public FusedOptimizer {
       : FusedOptimizer("Ftrl", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Ftrl"; }
   Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
+  bool set_hyperparameter(std::string_view name, double value) override { return set_number(options_, name, value); }
 
  private:
   void create_slots() override {

@@ -71,6 +71,18 @@ struct FusedOptimizer::Shards {
   }
 };
 
+bool set_hyperparameter(Optimizer& optimizer, std::string_view name, double value) {
+  if (name != "learning_rate") {
+    auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
+    return fused && fused->set_hyperparameter(name, value);
+  }
+  LearningRate& rate = StepAccess::learning_rate(optimizer);
+  const Json config = rate.schedule() ? (*rate.schedule())->get_config() : Json();
+  if (!config.is_object() || !config.contains("decay_rate")) return false;
+  rate = schedules::InverseTimeDecay(value, 1, config.at("decay_rate").get<double>());
+  return true;
+}
+
 void FusedOptimizer::keep_ranges() {
   auto* const strategy = is_elementwise() ? distribute::Strategy::current() : nullptr;
   if (!strategy || !strategy->workers() || !distribute::GradientSums::begin(*strategy, 0, false)->shards_state())

@@ -15,6 +15,8 @@ class FusedOptimizer : public Optimizer {
   // After the first such step, the slots of shared variables are stored once for all workers, in shared memory.
   std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const collectives::GradientSum& sum,
                                    const Tensors& gradients, const Variables& variables) override;
+  // See optimizers::set_hyperparameter().
+  virtual bool set_hyperparameter(std::string_view name, double value) { return (void)name, (void)value, false; }
 
  protected:
   using Optimizer::Optimizer;

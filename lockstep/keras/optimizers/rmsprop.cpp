@@ -6,12 +6,17 @@ namespace {
 class RMSpropOptimizer : public FusedOptimizer {
  public:
   explicit RMSpropOptimizer(RMSpropOptions options)
-      : FusedOptimizer("RMSprop", common_options(options)), options_(std::move(options)) {
+      : FusedOptimizer("RMSprop", common_options(options)),
+        options_(std::move(options)),
+        has_momentum_(options_.momentum > 0) {
     check_range("RMSprop", "rho", options_.rho, 0, 1);
   }
   std::string class_name() const override { return "RMSprop"; }
 
   Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
+  bool set_hyperparameter(std::string_view name, double value) override {
+    return (name != "momentum" || has_momentum_) && set_number(options_, name, value);
+  }
 
  private:
   void create_slots() override {
@@ -19,7 +24,7 @@ class RMSpropOptimizer : public FusedOptimizer {
     momenta_.resize(n);
     means_.resize(n);
     for (std::size_t i = 0; i < n; ++i) velocities_.push_back(add_slot(i, "velocity"));
-    for (std::size_t i = 0; i < n && options_.momentum > 0; ++i) momenta_[i] = add_slot(i, "momentum");
+    for (std::size_t i = 0; i < n && has_momentum_; ++i) momenta_[i] = add_slot(i, "momentum");
     for (std::size_t i = 0; i < n && options_.centered; ++i) means_[i] = add_slot(i, "average_gradient");
   }
 
@@ -32,9 +37,9 @@ class RMSpropOptimizer : public FusedOptimizer {
                             adds_to_root()};
   }
   Slots slots_of(std::size_t index) const override { return {velocities_[index], momenta_[index], means_[index]}; }
-  bool changes_rows_only() const override { return legacy_rules() && options_.momentum > 0; }
+  bool changes_rows_only() const override { return legacy_rules() && has_momentum_; }
   // Whether epsilon is added to the root, not to what it is taken of.
-  bool adds_to_root() const { return legacy_rules() && options_.momentum == 0; }
+  bool adds_to_root() const { return legacy_rules() && !has_momentum_; }
 
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     Tensor& v = velocities_[index]->shared_value();
@@ -49,7 +54,7 @@ class RMSpropOptimizer : public FusedOptimizer {
     const Tensor root =
         adds_to_root() ? ops::sqrt(variance) + options_.epsilon : ops::sqrt(variance + options_.epsilon);
     Tensor change = g * static_cast<double>(step.learning_rate) / root;
-    if (options_.momentum > 0) {
+    if (has_momentum_) {
       Tensor& momentum = momenta_[index]->shared_value();
       change = momentum = momentum * options_.momentum + change;
     }
@@ -57,6 +62,7 @@ class RMSpropOptimizer : public FusedOptimizer {
   }
 
   RMSpropOptions options_;
+  bool has_momentum_;
   Variables velocities_, momenta_, means_;
 };
 

@@ -27,24 +27,29 @@ namespace {
 class SGDOptimizer : public FusedOptimizer {
  public:
   explicit SGDOptimizer(SGDOptions options)
-      : FusedOptimizer("SGD", common_options(options)), options_(std::move(options)) {
+      : FusedOptimizer("SGD", common_options(options)),
+        options_(std::move(options)),
+        has_momentum_(options_.momentum != 0) {
     check_range("SGD", "momentum", options_.momentum, 0, 1);
   }
   std::string class_name() const override { return "SGD"; }
 
   Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
+  bool set_hyperparameter(std::string_view name, double value) override {
+    return (name != "momentum" || has_momentum_) && set_number(options_, name, value);
+  }
 
  private:
   void create_slots() override {
     momenta_.resize(trainable_.size());
-    for (std::size_t i = 0; i < trainable_.size() && options_.momentum != 0; ++i) momenta_[i] = add_slot(i, "momentum");
+    for (std::size_t i = 0; i < trainable_.size() && has_momentum_; ++i) momenta_[i] = add_slot(i, "momentum");
   }
 
   ops::FusedRule rule(const Step& step) const override {
     return ops::SgdRule{step.learning_rate, static_cast<float>(options_.momentum), options_.nesterov};
   }
   Slots slots_of(std::size_t index) const override { return {momenta_[index]}; }
-  bool changes_rows_only() const override { return legacy_rules() && options_.momentum != 0; }
+  bool changes_rows_only() const override { return legacy_rules() && has_momentum_; }
 
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     const VariablePtr& slot = momenta_[index];
@@ -60,6 +65,7 @@ class SGDOptimizer : public FusedOptimizer {
   }
 
   SGDOptions options_;
+  bool has_momentum_;
   Variables momenta_;
 };
 

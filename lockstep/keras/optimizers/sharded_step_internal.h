@@ -20,7 +20,7 @@ struct ShardedStep {
   std::function<void(const Tensors& sums, std::shared_ptr<collectives::Pending> others)> commit;
 };
 
-// How step runners use an optimizer, in addition to its public functions.
+// How other parts of the library use an optimizer, in addition to its public functions.
 struct StepAccess {
   // The same as apply_aggregated() for workers that share memory, before the sum of the gradients is known: `gradients`
   // are those of this worker, `sum` adds them. Every worker calls it. Empty, and nothing is done, if the update needs
@@ -31,6 +31,8 @@ struct StepAccess {
                                           const Variables& variables) {
     return optimizer.shard(workers, sum, gradients, variables);
   }
+  // As it was given.
+  static LearningRate& learning_rate(Optimizer& optimizer) { return optimizer.options_.learning_rate; }
   // The description for parameter servers; the optimizer must be built. Throws Unimplemented for variables with
   // constraints.
   static const distribute::RemoteOptimizer& remote(const Optimizer& optimizer) { return optimizer.remote(); }
