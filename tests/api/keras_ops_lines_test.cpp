@@ -120,4 +120,16 @@ TEST(KerasOps, RearrangesAxesByAPattern) {
   EXPECT_EQ(message("b h c d"), "keras.ops: Rearrange: pattern \"b h c d\" has no ->");
 }
 
+// The shapes are Keras's.
+TEST(KerasOps, ProductsOfVectors) {
+  const auto shape = [](const ls::Shape& a, const ls::Shape& b) {
+    return kops::matmul(kops::ones(a), kops::ones(b)).shape();
+  };
+  EXPECT_EQ(shape({2, 3}, {3}), (ls::Shape{2}));
+  EXPECT_EQ(shape({3}, {3, 2}), (ls::Shape{2}));
+  EXPECT_EQ(shape({3}, {3}), ls::Shape{});
+  EXPECT_EQ(shape({2, 2, 3}, {3}), (ls::Shape{2, 2}));
+  EXPECT_EQ(shape({3}, {2, 3, 2}), (ls::Shape{2, 2}));
+}
+
 }  // namespace

@@ -57,8 +57,13 @@ Tensor true_divide(const Tensor& a, const Tensor& b) {
   if (is_floating(a.dtype())) return ops::div(a, b);
   return ops::div(ops::cast(a, DType::kFloat32), ops::cast(b, DType::kFloat32));
 }
+// A vector is a row on the left and a column on the right, whose axis the result has not.
 Tensor matmul2(const Tensor& a, const Tensor& b) {
-  return product({a, b}, [](const Tensors& factors) { return ops::matmul(factors[0], factors[1]); });
+  const bool row = a.shape().known_rank() && a.rank() == 1, column = b.shape().known_rank() && b.rank() == 1;
+  const Tensor left = row ? ops::expand_dims(a, 0) : a, right = column ? ops::expand_dims(b, -1) : b;
+  Tensor out = product({left, right}, [](const Tensors& factors) { return ops::matmul(factors[0], factors[1]); });
+  if (column) out = ops::squeeze(out, ops::Axes(-1));
+  return row ? ops::squeeze(out, ops::Axes(column ? -1 : -2)) : out;
 }
 // Functions without a kernel for these dtypes, computed in another one.
 Tensor sortable(const Tensor& x) {
