@@ -220,6 +220,19 @@ TEST(DirectConv, ThreeByThree) {
   }
 }
 
+// The same of windows of 2 x 2.
+TEST(DirectConv, TwoByTwo) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    ConvDraw draw(seed + 6000);
+    DrawnWindow w;
+    w.height = draw.whole(17, 26), w.width = draw.whole(17, 26), w.window_h = w.window_w = 2;
+    w.options.padding = draw.whole(0, 1) ? "VALID" : "SAME";
+    const bool transposed = seed % 4 == 3, relu = draw.whole(0, 1) == 1;
+    const Sums sums(w, draw.whole(1, 4), draw.whole(16, 40), draw.whole(16, 50), false);
+    expect_sums(draw, w, sums, transposed, relu, "2 x 2, seed " + std::to_string(seed));
+  }
+}
+
 // Windows of one row over more channels, as Conv1D has them: by the algorithm of Toom and Cook.
 TEST(DirectConv, Lines) {
   for (unsigned seed = 0; seed < 32; ++seed) {

@@ -208,18 +208,20 @@ TEST(DirectLoops, ConvolutionOfManyChannels) {
   }
 }
 
-// A window of 3 x 3 over several images with any border.
-WindowGeometry draw_winograd(Draw& draw, bool line) {
+// A window of `size` x `size`, or of one row if that is 1, over several images with any border.
+WindowGeometry draw_winograd(Draw& draw, int size) {
+  const bool line = size == 1;
   WindowGeometry g;
-  g.window_h = g.window_w = 3;
+  g.window_h = g.window_w = size;
   g.height = draw.number(3, 15), g.width = draw.number(3, 15);
   if (line) {
     g.window_h = 1, g.window_w = draw.number(3, 14), g.dilation_w = draw.number(1, 3);
     g.height = draw.number(1, 3), g.width = (g.window_w - 1) * g.dilation_w + draw.number(1, 40);
   }
   g.channels = draw.number(1, 40), g.out_channels = draw.number(1, 90);
-  g.pad_left = draw.number(0, 2), g.pad_right = draw.number(0, 2);
-  if (!line) g.pad_top = draw.number(0, 2), g.pad_bottom = draw.number(0, 2);
+  const int border = size == 2 ? 1 : 2;
+  g.pad_left = draw.number(0, border), g.pad_right = draw.number(0, border);
+  if (!line) g.pad_top = draw.number(0, border), g.pad_bottom = draw.number(0, border);
   g.out_h = g.padded_h() - (g.window_h - 1), g.out_w = g.padded_w() - (g.window_w - 1) * g.dilation_w;
   return g;
 }
@@ -238,9 +240,9 @@ Floats run_winograd(const WinogradKernels& loops, const WindowGeometry& g, int o
   return y;
 }
 
-void check_winograd(const WinogradKernels& loops, int outputs, bool line, int seed) {
+void check_winograd(const WinogradKernels& loops, int outputs, int size, int seed) {
   Draw draw(static_cast<unsigned>(seed));
-  const WindowGeometry g = draw_winograd(draw, line);
+  const WindowGeometry g = draw_winograd(draw, size);
   const std::int64_t images = draw.number(1, 4);
   const Floats x = draw.floats(images * g.height * g.width * g.channels), k = draw.floats(g.taps() * g.out_channels),
                bias = draw.floats(g.out_channels), sums = draw.floats(images * g.out_h * g.out_w * g.out_channels);
@@ -290,19 +292,20 @@ void check_winograd(const WinogradKernels& loops, int outputs, bool line, int se
 TEST(DirectLoops, Winograd) {
   for (const WinogradKernels* loops : winograd_builds()) {
     for (const int outputs : {2, 4}) {
-      for (int seed = 0; seed < 40; ++seed) check_winograd(*loops, outputs, false, seed);
+      for (int seed = 0; seed < 40; ++seed) check_winograd(*loops, outputs, 3, seed);
     }
-    for (int seed = 0; seed < 60; ++seed) check_winograd(*loops, 4, true, seed);
+    for (int seed = 0; seed < 40; ++seed) check_winograd(*loops, 4, 2, seed);
+    for (int seed = 0; seed < 60; ++seed) check_winograd(*loops, 4, 1, seed);
   }
 }
 
 // Infinities and NaN stay in the outputs that they are part of.
 TEST(DirectLoops, WinogradOfInfinities) {
   for (const WinogradKernels* loops : winograd_builds()) {
-    for (int seed = 0; seed < 24; ++seed) {
+    for (int seed = 0; seed < 30; ++seed) {
       Draw draw(static_cast<unsigned>(seed));
-      const bool line = seed % 4 == 3;
-      const WindowGeometry g = draw_winograd(draw, line);
+      constexpr int kSizes[] = {3, 3, 3, 1, 2};
+      const WindowGeometry g = draw_winograd(draw, kSizes[seed % 5]);
       Floats x = draw.floats(2 * g.height * g.width * g.channels);
       const Floats k = draw.floats(g.taps() * g.out_channels),
                    sums = draw.floats(2 * g.out_h * g.out_w * g.out_channels);
@@ -314,7 +317,7 @@ TEST(DirectLoops, WinogradOfInfinities) {
           y[n * y.size() / 2 + out] += static_cast<double>(x[n * x.size() / 2 + in]) * k[tap];
         });
       }
-      const int outputs = seed % 4 == 1 ? 2 : 4;
+      const int outputs = seed % 5 == 1 ? 2 : 4;
       Floats packed(static_cast<std::size_t>(loops->packed_size(g, outputs)));
       loops->pack(g, outputs, k.data(), false, 0, g.out_channels, packed.data());
       const Floats got = run_winograd(*loops, g, outputs, 2, x, packed, nullptr, false, &sums, 3);
@@ -382,9 +385,10 @@ TEST(DirectLoops, MaxPool) {
 }
 
 // Sums over many channels: the error stays at the level of the direct algorithm.
-TEST(DirectLoops, ErrorOfWinograd) {
+void check_error_of_winograd(std::int64_t window, const std::vector<int>& all_outputs) {
   WindowGeometry g;
-  g.height = g.width = 12, g.channels = 300, g.window_h = g.window_w = 3, g.out_h = g.out_w = 10, g.out_channels = 24;
+  g.height = g.width = 12, g.channels = 300, g.window_h = g.window_w = window, g.out_h = g.out_w = 13 - window;
+  g.out_channels = 24;
   Draw draw(11);
   Floats x = draw.floats(g.height * g.width * g.channels);
   for (float& value : x) value = std::max(0.0f, value + 0.3f);
@@ -395,7 +399,7 @@ TEST(DirectLoops, ErrorOfWinograd) {
   double largest = 0;
   for (const double value : y) largest = std::max(largest, std::fabs(value));
   for (const WinogradKernels* loops : winograd_builds()) {
-    for (const int outputs : {2, 4}) {
+    for (const int outputs : all_outputs) {
       Floats packed(static_cast<std::size_t>(loops->packed_size(g, outputs)));
       loops->pack(g, outputs, k.data(), false, 0, g.out_channels, packed.data());
       const Floats got = run_winograd(*loops, g, outputs, 1, x, packed, nullptr, false, nullptr, 1);
@@ -404,6 +408,11 @@ TEST(DirectLoops, ErrorOfWinograd) {
       EXPECT_LT(error, 5e-6 * largest) << outputs;
     }
   }
+}
+
+TEST(DirectLoops, ErrorOfWinograd) {
+  check_error_of_winograd(3, {2, 4});
+  check_error_of_winograd(2, {4});
 }
 
 TEST(ParallelFor, EveryNumberOnce) {

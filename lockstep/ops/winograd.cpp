@@ -13,6 +13,8 @@ constexpr std::int64_t kTilesOfTwo = 9, kTilesOfTwoForMany = 16, kTilesOfFour = 
 constexpr std::int64_t kFewestTiles = 24;  // of a unit
 // Windows of one row: tiles of one with more weights than kFewWeights.
 constexpr std::int64_t kTilesOfLine = 25;
+// Windows of 2 x 2.
+constexpr std::int64_t kTilesOfWeights = 12;
 
 std::int64_t pieces(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
@@ -28,6 +30,11 @@ bool line_is_faster(const WindowGeometry& g) {
   return 5 * tiles * (line.inputs * line.pieces * weights + transforms) <= 4 * g.window_w * g.out_w * weights;
 }
 
+// Windows of 2 x 2: 25 products for 4 x 4 outputs instead of 64; reading the weights is worth those of a few tiles.
+bool two_by_two_is_faster(const WindowGeometry& g) {
+  return 5 * 25 * (winograd_tiles(g, 4) + kTilesOfWeights) <= 4 * 4 * g.out_h * g.out_w;
+}
+
 }  // namespace
 
 std::int64_t winograd_tiles(const WindowGeometry& g, int outputs) {
@@ -39,7 +46,9 @@ std::int64_t winograd_tiles(const WindowGeometry& g, int outputs) {
 int winograd_outputs(const WindowGeometry& g) {
   if (std::min(g.channels, g.out_channels) < kFewestChannels) return 0;
   if (is_line(g)) return line_is_faster(g) ? 4 : 0;
-  if (g.window_h != 3 || g.window_w != 3 || g.stride_h * g.stride_w * g.dilation_h * g.dilation_w != 1) return 0;
+  if (g.window_h != g.window_w || g.stride_h * g.stride_w * g.dilation_h * g.dilation_w != 1) return 0;
+  if (g.window_h == 2) return two_by_two_is_faster(g) ? 4 : 0;
+  if (g.window_h != 3) return 0;
   const std::int64_t two = winograd_tiles(g, 2), four = winograd_tiles(g, 4);
   const std::int64_t direct_products = 9 * g.out_h * g.out_w, two_products = 16 * two, four_products = 36 * four;
   const std::int64_t weights = g.channels * g.out_channels;

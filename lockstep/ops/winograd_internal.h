@@ -1,7 +1,7 @@
-// Convolutions with stride 1 in Winograd's algorithm, by windows of 3 x 3 with dilation 1 and by windows of one row
-// with any dilation: plain pointers, no LibTorch. Compiled twice (AVX2 and AVX-512); winograd_kernels() picks for this
-// CPU. Outputs whose tile is not finite are computed directly, so an infinite input changes only those that it is part
-// of; in gradients of weights it makes all that they share with it NaN.
+// Convolutions with stride 1 in Winograd's algorithm, by windows of 3 x 3 and 2 x 2 with dilation 1 and by windows
+// of one row with any dilation: plain pointers, no LibTorch. Compiled twice (AVX2 and AVX-512); winograd_kernels()
+// picks for this CPU. Outputs whose tile is not finite are computed directly, so an infinite input changes only those
+// that it is part of; in gradients of weights it makes all that they share with it NaN.
 #pragma once
 
 #include "lockstep/ops/direct_internal.h"
@@ -36,7 +36,7 @@ struct WinogradPart {
   std::int64_t tile_begin = 0, tile_end = 0, column_begin = 0, column_end = 0;
 };
 
-// `outputs`: pixels of a tile along each axis, 2 or 4; 4 for windows of one row.
+// `outputs`: pixels of a tile along each axis, 2 or 4; 4 for windows of one row and of 2 x 2.
 struct WinogradKernels {
   // Floats of packed weights; the weights of `g` [window_h, window_w, channels, out_channels], or (`flipped`) those
   // [window_h, window_w, out_channels, channels] of the convolution whose input's gradient `g` computes from that of
