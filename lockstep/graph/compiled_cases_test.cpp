@@ -30,6 +30,15 @@ std::vector<Case> cases() {
            g.unary("y", "Relu", "n");
          }});
   }
+  for (const std::int64_t columns : {2, 7, 16, 29}) {
+    all.push_back({"reductions of rows of " + std::to_string(columns), {13, 3, columns}, [](Network& g) {
+                     g.reduce("sum", "Sum", "x", {-1}, true);
+                     g.reduce("largest", "Max", "x", {-1}, true);
+                     g.reduce("least", "Min", "x", {-1}, true);
+                     g.binary("range", "Sub", "largest", "least");
+                     g.binary("y", "Mul", "sum", "range");
+                   }});
+  }
   all.push_back({"depthwise as groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {7, 7, 1, 12}, 1, "SAME"); }});
   all.push_back({"groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {3, 3, 4, 9}, 1, "SAME"); }});
   // One convolution for each group; in another order, they are not one convolution of groups.

@@ -59,8 +59,8 @@ struct Kernels {
   // to[i] = function(a[i], b[i]); an operand that is not a row is one number for all i.
   void (*apply)(Function function, float alpha, std::int64_t count, const float* a, bool a_is_row, const float* b,
                 bool b_is_row, float* to);
-  // x [count, inner] to y [inner]; inner 1: a row of numbers to one.
-  void (*reduce)(Reduction kind, std::int64_t count, std::int64_t inner, const float* x, float* y);
+  // x [outer, count, inner] to y [outer, inner]; however many rows there are, each number comes out the same.
+  void (*reduce)(Reduction kind, std::int64_t outer, std::int64_t count, std::int64_t inner, const float* x, float* y);
   // Each row.
   void (*softmax)(std::int64_t rows, std::int64_t columns, const float* x, float* y);
   // Rows row_begin … row_end of one image; cells outside of the image do not count.

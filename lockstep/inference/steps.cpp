@@ -57,8 +57,8 @@ class ReduceStep : public Step {
   bool pays_threads() const override { return outer_ * count_ * inner_ >= kFewestThreaded; }
   void run(const Run& run) const override {
     for_parts(run, outer_, grain_of(count_ * inner_), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        kernels().reduce(kind_, count_, inner_, input(run, 0) + i * count_ * inner_, output(run) + i * inner_);
+      kernels().reduce(kind_, end - begin, count_, inner_, input(run, 0) + begin * count_ * inner_,
+                       output(run) + begin * inner_);
       finish(run, begin * inner_, end * inner_);
     });
   }
