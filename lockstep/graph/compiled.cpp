@@ -18,9 +18,10 @@ namespace {
 
 using inference::Dims;
 
-constexpr std::size_t kMostMade = 16;                    // of one plan
-constexpr int kMostChanges = 3;                          // of variables without a run between
-constexpr std::int64_t kMostRows = 4;                    // of a batch in one program
+constexpr std::size_t kMostMade = 16;  // of one plan
+constexpr int kMostChanges = 3;        // of variables without a run between
+constexpr std::int64_t kMostRows = 4;  // of a batch in one program
+constexpr std::int64_t kLargeBatch = 16;
 constexpr std::int64_t kMemory = std::int64_t{3} << 29;  // where RunLimits leave it to the run
 
 bool is_dense(const Tensor& tensor) {
@@ -63,8 +64,11 @@ Dims with_rows(Dims dims, std::int64_t rows) {
   return dims;
 }
 
+// How often weights are read depends on the batch, and with it which algorithm is the fastest.
+bool is_large(std::span<const Tensor> feeds) { return batch_of(feeds) >= kLargeBatch; }
+
 std::string key_of(std::span<const Tensor> feeds, std::int64_t rows) {
-  std::string key = rows > 0 ? fmt::format("{} rows", rows) : "whole";
+  std::string key = rows > 0 ? fmt::format("{} rows{}", rows, is_large(feeds) ? " of many" : "") : "whole";
   for (const Tensor& feed : feeds) {
     if (is_dense(feed) || is_strings(feed))
       key += fmt::format("; {} {}", dtype_name(feed.dtype()), fmt::join(with_rows(feed.shape().dims(), rows), "x"));
@@ -233,7 +237,7 @@ CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds,
                                          inference::WeightStore& weights, VariableSet& set, bool integers_before) {
   const auto made = std::make_shared<Made>();
   inference::Program& program = made->program;
-  Lowering lowering(context, program, rows, set);
+  Lowering lowering(context, program, rows, is_large(inputs_of(feeds, context)), set);
   try {
     std::vector<Lowered> known;
     std::vector<int> inputs;

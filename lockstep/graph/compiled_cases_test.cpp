@@ -39,6 +39,25 @@ std::vector<Case> cases() {
                      g.binary("y", "Mul", "sum", "range");
                    }});
   }
+  // The phases have windows of 2 x 2 and of 3 x 3.
+  for (const std::int64_t window : {4, 6}) {
+    all.push_back(
+        {"transposed " + std::to_string(window), {16, 17, 16}, [=](Network& g) {
+           g.constant("kernel", numbers({window, window, 24, 16}, 4));
+           g("shape", "Shape", {"x"}, {{"T", DType::kFloat32}, {"out_type", DType::kInt32}});
+           g.integers("zero", {0});
+           g.integers("one", {1});
+           g("rows", "StridedSlice", {"shape", "zero", "one", "one"}, {{"T", DType::kInt32}, {"Index", DType::kInt32}});
+           g.integers("rest", {32, 34, 24});
+           g.constant("axis", Tensor::scalar(std::int32_t{0}));
+           g("sizes", "ConcatV2", {"rows", "rest", "axis"},
+             {{"T", DType::kInt32}, {"Tidx", DType::kInt32}, {"N", std::int64_t{2}}});
+           g("c", "Conv2DBackpropInput", {"sizes", "kernel", "x"},
+             {{"T", DType::kFloat32}, {"strides", Ints{1, 2, 2, 1}}, {"padding", std::string("SAME")}});
+           g.scale_shift("n", "c", 24);
+           g.unary("y", "Relu", "n");
+         }});
+  }
   all.push_back({"depthwise as groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {7, 7, 1, 12}, 1, "SAME"); }});
   all.push_back({"groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {3, 3, 4, 9}, 1, "SAME"); }});
   // One convolution for each group; in another order, they are not one convolution of groups.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
@@ -202,6 +203,54 @@ TEST(CompiledPlan, KeepsNotANumber) {
   const Tensor x = Tensor::from_vector(values, {1, 4, 4, 3});
   const auto ours = (*prepared.as_program(x))[0].to_vector<float>(), plain = prepared.plainly(x).to_vector<float>();
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_EQ(std::isnan(ours[i]), std::isnan(plain[i])) << i;
+}
+
+// Windows with strides and large ones, which run as windows of 2 x 2 or 3 x 3 over more channels: as the plain
+// operation computes them, in the same bytes with any number of threads; infinities are left to it.
+TEST(CompiledPlan, UnfoldsWindows) {
+  struct Window {
+    std::int64_t height, width, rows, columns, in, out, stride;
+    std::string padding;
+  };
+  const Window windows[] = {{33, 31, 4, 4, 16, 40, 2, "SAME"},  {34, 34, 4, 4, 20, 32, 2, "VALID"},
+                            {32, 33, 5, 5, 16, 33, 2, "SAME"},  {20, 24, 5, 5, 24, 48, 1, "SAME"},
+                            {26, 23, 7, 7, 16, 32, 1, "VALID"}, {40, 40, 8, 8, 3, 32, 4, "SAME"},
+                            {41, 37, 6, 5, 17, 50, 2, "SAME"},  {18, 18, 5, 4, 32, 20, 1, "SAME"}};
+  int left = 0;
+  for (const Window& w : windows) {
+    Prepared prepared({"window", {w.height, w.width, w.in}, [&](Network& g) {
+                         g.conv("c", "x", {w.rows, w.columns, w.in, w.out}, w.stride, w.padding);
+                         g.scale_shift("n", "c", w.out);
+                         g.unary("y", "Relu", "n");
+                       }});
+    for (const std::int64_t batch : {1, 2, 7, 26}) {
+      SCOPED_TRACE(fmt::format("{} x {} of {}, batch {}", w.rows, w.columns, w.in, batch));
+      const Shape shape{batch, w.height, w.width, w.in};
+      const Tensor x = numbers(shape, static_cast<unsigned>(batch), -2, 2);
+      std::vector<float> first;
+      for (const int threads : {1, 2, 5}) {
+        ops::set_parallel_threads(threads);
+        const auto results = prepared.as_program(x);
+        ASSERT_TRUE(results);
+        expect_close((*results)[0], prepared.plainly(x));
+        if (first.empty()) first = (*results)[0].to_vector<float>();
+        EXPECT_EQ((*results)[0].to_vector<float>(), first) << threads << " threads";
+      }
+      std::vector<float> values = x.to_vector<float>();
+      values[values.size() / 2] = std::numeric_limits<float>::infinity();
+      const Tensor infinite = Tensor::from_vector(values, shape);
+      const auto results = prepared.as_program(infinite);
+      left += !results;
+      if (!results) continue;
+      const auto ours = (*results)[0].to_vector<float>(), plain = prepared.plainly(infinite).to_vector<float>();
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        ASSERT_EQ(std::isnan(ours[i]), std::isnan(plain[i])) << i;
+        ASSERT_EQ(std::isinf(ours[i]), std::isinf(plain[i])) << i;
+      }
+    }
+  }
+  EXPECT_GT(left, 0);  // pieces that weights of zero fill
+  ops::set_parallel_threads(0);
 }
 
 // The numbers in the table are those of the run, not of the time when the program is made.

@@ -138,10 +138,10 @@ struct LoopFrame;  // of the loop whose body is lowered
 
 class Lowering {
  public:
-  // `rows`: of the batch that the program takes at once, which may be any rows of it; 0: whole batches only. `set`: the
-  // variables that the graph sets, as far as they are known.
-  Lowering(RunContext& context, inference::Program& program, std::int64_t rows, VariableSet& set)
-      : context_(context), program_(program), rows_(rows), set_(set) {}
+  // `rows`: of the batch that the program takes at once, which may be any rows of it; 0: whole batches only.
+  // `large_batch`: it has many of them. `set`: the variables that the graph sets, as far as they are known.
+  Lowering(RunContext& context, inference::Program& program, std::int64_t rows, bool large_batch, VariableSet& set)
+      : context_(context), program_(program), rows_(rows), large_batch_(large_batch), set_(set) {}
 
   // Throws NotCompiled, NotByRows, SetsVariable, and the errors of folded operations.
   std::vector<Lowered> lower(const Plan& plan, std::vector<Lowered> feeds);
@@ -156,6 +156,7 @@ class Lowering {
   // For the functions of one operation each.
   inference::Program& program() { return program_; }
   bool by_rows() const { return rows_ > 0; }
+  bool has_large_batch() const { return large_batch_; }
   void require(bool condition) const {
     if (!condition) throw NotCompiled{};
   }
@@ -250,6 +251,7 @@ class Lowering {
   RunContext& context_;
   inference::Program& program_;
   std::int64_t rows_;
+  bool large_batch_;
   std::vector<VariableRead> variables_;
   std::map<std::pair<int, inference::Dims>, Padding> paddings_;  // by value and its dims
   std::map<int, Hot> hots_;

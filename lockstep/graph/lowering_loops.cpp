@@ -408,7 +408,7 @@ std::vector<Lowered> Lowering::lower_loop(const Step& step, std::vector<Lowered>
   loop.body = std::make_shared<inference::Program>();
   LoopFrame frame{
       *this, loop.iterations, std::vector<LoweredList>(inputs.size()), {}, {}, {}, std::vector<char>(inputs.size(), 0)};
-  Lowering inner(context_, *loop.body, rows_, set_);
+  Lowering inner(context_, *loop.body, rows_, large_batch_, set_);
   inner.frame_ = &frame;
   inner.depth_ = depth_ + 1, inner.steps_ = steps_, inner.iterations_ = iterations_;
   inner.variables_ = variables_;

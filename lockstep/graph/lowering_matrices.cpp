@@ -104,8 +104,8 @@ LoweredTensors convolution(Lowering& lowering, const Step& step, Inputs inputs, 
         inference::grouped_convolution(from.value, out.value, out.dims, g, image.dims[0], lowering.floats(kernel)));
     return {out};
   }
-  lowering.program().add(
-      inference::convolution(from.value, out.value, out.dims, g, image.dims[0], lowering.floats(kernel), depthwise));
+  lowering.program().add(inference::convolution(from.value, out.value, out.dims, g, image.dims[0],
+                                                lowering.floats(kernel), depthwise, lowering.has_large_batch()));
   return {out};
 }
 

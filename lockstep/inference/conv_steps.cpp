@@ -1,9 +1,11 @@
 // Convolutions of whole batches: padding, what follows, and the order of loops in which weights or images stay in the
 // cache.
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "lockstep/inference/unfolded_window_internal.h"
 #include "lockstep/inference/weighted_step_internal.h"
 #include "lockstep/ops/packing_internal.h"
 #include "lockstep/ops/winograd_internal.h"
@@ -15,9 +17,11 @@ constexpr std::int64_t kBand = 32768;  // floats of the result that are finished
 
 class ConvStep : public WeightedStep {
  public:
-  ConvStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
+  ConvStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights,
+           bool large_batch)
       : WeightedStep(x, result, std::move(dims), g, images, std::move(weights), g.out_channels),
         outputs_(ops::winograd_outputs(g)) {
+    if (outputs_ == 0) unfolded_ = UnfoldedWindow::of(g, large_batch);
     if (g_.window_h * g_.window_w * g_.stride_h * g_.stride_w != 1 || g_.padded()) return;
     // Single pixels of all images are one row.
     g_.width = g_.out_w = g_.height * g_.width * images_;
@@ -26,6 +30,9 @@ class ConvStep : public WeightedStep {
   }
 
   void prepare(WeightStore& store) override {
+    relu_ = following_.drop_first(Function::kRelu, own_);
+    Step::prepare(store);
+    if (unfolded_) return prepare_unfolded(store);
     const ops::DirectKernels& loops = ops::direct_kernels();
     const std::int64_t size = outputs_ > 0 ? ops::winograd_kernels().packed_size(g_, outputs_)
                                            : loops.packed_kernel_size(g_.taps(), g_.out_channels);
@@ -34,13 +41,14 @@ class ConvStep : public WeightedStep {
       ops::pack_kernel(g_, kernel, packed);
     };
     prepare_weights(store, fmt::format("convolution {}", outputs_), size, pack);
-    relu_ = following_.drop_first(Function::kRelu, own_);
-    Step::prepare(store);
   }
 
-  std::int64_t workspace() const override { return outputs_ == 0 && g_.padded() ? images_ * padded_size() : 0; }
+  std::int64_t workspace() const override {
+    return outputs_ == 0 && !unfolded_ && g_.padded() ? images_ * padded_size() : 0;
+  }
 
   void run(const Run& run) const override {
+    if (unfolded_) return run_unfolded(run);
     if (outputs_ > 0) return run_winograd(run);
     const std::int64_t pixels = g_.out_h * g_.out_w;
     if (prepared_.size > kHeavy) return run_by_panels(run);
@@ -115,7 +123,62 @@ class ConvStep : public WeightedStep {
     if (!units.has_all_channels()) finish_all(run);
   }
 
+  void prepare_unfolded(WeightStore& store) {
+    const WindowGeometry& g = unfolded_->geometry();
+    const std::string kind =
+        fmt::format("unfolded {} {} {} {}", g_.stride_h, g_.stride_w, g.window_h, unfolded_->outputs());
+    prepare_weights(store, kind, ops::winograd_kernels().packed_size(g, unfolded_->outputs()),
+                    [&](const float* kernel, float* packed) {
+                      const Floats unfolded = allocate(g.taps() * g.out_channels);
+                      unfolded_->unfold_weights(kernel, unfolded.begin);
+                      ops::pack_winograd(g, unfolded_->outputs(), unfolded.begin, false, packed);
+                    });
+  }
+
+  // Several images, or some rows of one, are unfolded in the cache.
+  void run_unfolded(const Run& run) const {
+    const WindowGeometry& g = unfolded_->geometry();
+    const int outputs = unfolded_->outputs();
+    const std::int64_t rows = (g_.out_h + outputs - 1) / outputs, tiles = ops::winograd_tiles(g, outputs),
+                       panel = ops::direct_kernels().panel, panels = (g_.out_channels + panel - 1) / panel;
+    const std::int64_t wanted = wanted_parts(run), most = std::max<std::int64_t>(1, images_ / wanted);
+    const std::int64_t together = std::clamp<std::int64_t>(ops::kTilesTogether / tiles, 1, most);
+    const std::int64_t groups = (images_ + together - 1) / together;
+    // Those of one image: where several are unfolded together there are groups enough.
+    const std::int64_t bands = std::clamp<std::int64_t>(
+        std::max(tiles / ops::kTilesTogether, std::min(wanted / groups, tiles / kFewestPixels)), 1, rows);
+    const std::int64_t parts = std::clamp(wanted / (groups * bands), std::int64_t{1}, panels);
+    for_parts(run, groups * bands * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t group = unit / (bands * parts), band = unit / parts % bands, part = unit % parts;
+        const std::int64_t first = group * images_ / groups, last = (group + 1) * images_ / groups;
+        const std::int64_t top = band * rows / bands * outputs,
+                           bottom = std::min(g_.out_h, (band + 1) * rows / bands * outputs);
+        WindowGeometry some = g;
+        some.out_h = bottom - top, some.height = some.out_h + g.window_h - 1;
+        const std::int64_t size = some.height * g.width * g.channels;
+        float* const image = scratch((last - first) * size);
+        for (std::int64_t n = first; n < last; ++n) {
+          if (!unfolded_->unfold_image(input(run, 0) + n * image_size(), top, top + some.height,
+                                       image + (n - first) * size))
+            throw InvalidInput{};
+        }
+        const std::int64_t pixels = g_.out_h * g_.out_w;
+        const ops::ConvOutput to{output(run) + first * output_size() + top * g_.out_w * g_.out_channels,
+                                 g_.out_channels, g_.out_w * g_.out_channels, output_size()};
+        ops::winograd_kernels().forward(
+            some, outputs, image, prepared_.data, bias(), relu_,
+            {0, (last - first) * ops::winograd_tiles(some, outputs), part * panels / parts * panel,
+             std::min(g_.out_channels, (part + 1) * panels / parts * panel)},
+            to);
+        if (parts == 1) finish_pixels(run, first * pixels + top * g_.out_w, (last - 1) * pixels + bottom * g_.out_w);
+      }
+    });
+    if (parts > 1) finish_all(run);
+  }
+
   const int outputs_;  // of a tile along each axis, by Winograd's algorithm; or 0
+  std::optional<UnfoldedWindow> unfolded_;
   bool relu_ = false;  // applied by the loops
 };
 
@@ -151,9 +214,9 @@ class DepthwiseStep : public WeightedStep {
 }  // namespace
 
 StepPtr convolution(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights,
-                    bool depthwise) {
+                    bool depthwise, bool large_batch) {
   if (depthwise) return std::make_unique<DepthwiseStep>(x, result, std::move(dims), g, images, std::move(weights));
-  return std::make_unique<ConvStep>(x, result, std::move(dims), g, images, std::move(weights));
+  return std::make_unique<ConvStep>(x, result, std::move(dims), g, images, std::move(weights), large_batch);
 }
 
 }  // namespace lockstep::inference

@@ -12,33 +12,6 @@
 namespace lockstep::inference {
 namespace {
 
-// Memory of a thread, used again.
-float* scratch(std::int64_t count) {
-  static thread_local std::vector<float> floats;
-  if (static_cast<std::int64_t>(floats.size()) < count) floats.resize(static_cast<std::size_t>(count));
-  return floats.data();
-}
-
-// `kCount` floats, or if that is 0 `count`, for each pixel of a row.
-template <int kCount>
-void copy_pixels(const float* from, std::int64_t from_pixel, std::int64_t pixels, std::int64_t count, float* to,
-                 std::int64_t to_pixel) {
-  const std::int64_t floats = kCount > 0 ? kCount : count;
-  for (std::int64_t i = 0; i < pixels; ++i) std::copy_n(from + i * from_pixel, floats, to + i * to_pixel);
-}
-void copy_channels(const float* from, std::int64_t from_pixel, std::int64_t pixels, std::int64_t count, float* to,
-                   std::int64_t to_pixel) {
-  switch (count) {
-    case 1: return copy_pixels<1>(from, from_pixel, pixels, 1, to, to_pixel);
-    case 3: return copy_pixels<3>(from, from_pixel, pixels, 3, to, to_pixel);
-    case 4: return copy_pixels<4>(from, from_pixel, pixels, 4, to, to_pixel);
-    case 8: return copy_pixels<8>(from, from_pixel, pixels, 8, to, to_pixel);
-    case 16: return copy_pixels<16>(from, from_pixel, pixels, 16, to, to_pixel);
-    case 32: return copy_pixels<32>(from, from_pixel, pixels, 32, to, to_pixel);
-    default: return copy_pixels<0>(from, from_pixel, pixels, count, to, to_pixel);
-  }
-}
-
 // The channels of a group are copied into their own image, with its border.
 class GroupedStep : public WeightedStep {
  public:
@@ -180,18 +153,33 @@ class TransposedStep : public WeightedStep {
  public:
   TransposedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
       : WeightedStep(x, result, std::move(dims), g, images, std::move(weights), g.channels, g.out_channels),
-        phases_(g) {}
+        phases_(g) {
+    const auto has_tiles = [](const ops::ConvPhase& p) { return ops::winograd_outputs(p.bare) > 0; };
+    winograd_ = std::ranges::all_of(phases_.phases, has_tiles);
+  }
 
   void prepare(WeightStore& store) override {
     // The phases follow from the strides and from where the window starts.
-    const std::string kind = fmt::format("transposed {} {} {} {}", g_.stride_h, g_.stride_w, g_.pad_top, g_.pad_left);
-    prepare_weights(store, kind, phases_.packed_size,
-                    [&](const float* kernel, float* packed) { phases_.pack(g_, kernel, packed); });
+    std::string kind = fmt::format("transposed {} {} {} {}", g_.stride_h, g_.stride_w, g_.pad_top, g_.pad_left);
+    std::int64_t size = phases_.packed_size;
+    if (winograd_) {
+      size = 0;
+      for (const ops::ConvPhase& p : phases_.phases) {
+        packed_.push_back(size), outputs_.push_back(ops::winograd_outputs(p.bare));
+        size += aligned(ops::winograd_kernels().packed_size(p.bare, outputs_.back()));
+        kind += fmt::format(" {}", outputs_.back());
+      }
+    }
+    prepare_weights(store, kind, size, [&](const float* kernel, float* packed) {
+      if (winograd_) return pack_winograd(kernel, packed);
+      phases_.pack(g_, kernel, packed);
+    });
     relu_ = following_.drop_first(Function::kRelu, own_);
     Step::prepare(store);
   }
 
   void run(const Run& run) const override {
+    if (winograd_) return run_winograd(run);
     // With few channels the order of the sums differs if images are not computed together, so results would depend on
     // the number of images and therefore of threads.
     const bool few = g_.channels <= ops::direct_kernels().width / 2;
@@ -224,7 +212,37 @@ class TransposedStep : public WeightedStep {
   }
 
  private:
+  void pack_winograd(const float* kernel, float* packed) const {
+    for (std::size_t i = 0; i < phases_.phases.size(); ++i) {
+      const ops::ConvPhase& p = phases_.phases[i];
+      const std::int64_t row = p.columns.count, cell = g_.channels * g_.out_channels;
+      const Floats cells = allocate(p.rows.count * row * cell);
+      for (std::int64_t y = 0; y < p.rows.count; ++y) {
+        const float* const from = kernel + ((p.rows.first + y * p.rows.step) * g_.window_w + p.columns.first) * cell;
+        copy_channels(from, p.columns.step * cell, row, cell, cells.begin + y * row * cell, cell);
+      }
+      ops::pack_winograd(p.bare, outputs_[i], cells.begin, true, packed + packed_[i]);
+    }
+  }
+  void run_winograd(const Run& run) const {
+    for (std::size_t i = 0; i < phases_.phases.size(); ++i) {
+      const ops::ConvPhase& p = phases_.phases[i];
+      const ops::WinogradUnits units(p.bare, outputs_[i], images_, wanted_parts(run));
+      const ops::ConvOutput to{output(run) + p.to, g_.stride_w * g_.channels, g_.stride_h * g_.width * g_.channels,
+                               image_size()};
+      for_parts(run, units.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t unit = begin; unit < end; ++unit)
+          ops::winograd_kernels().forward(p.bare, outputs_[i], input(run, 0), prepared_.data + packed_[i], bias(),
+                                          relu_, units[unit], to);
+      });
+    }
+    finish_all(run);
+  }
+
   const ops::ConvPhases phases_;
+  bool winograd_ = false;  // for all phases
+  std::vector<int> outputs_;
+  std::vector<std::int64_t> packed_;
   bool relu_ = false;
 };
 

@@ -109,9 +109,10 @@ using StepPtr = std::unique_ptr<Step>;
 struct InvalidInput {};
 
 // A convolution of `images` images with weights [h, w, I, O]; a dense layer is one of 1 x 1 on one image with a row of
-// pixels. `depthwise`: weights [h, w, channels].
+// pixels. `depthwise`: weights [h, w, channels]. `large_batch`: there are other images, which share what is read of the
+// weights.
 StepPtr convolution(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images, Constant weights,
-                    bool depthwise);
+                    bool depthwise, bool large_batch = false);
 
 // The same with weights [h, w, I / groups, O]: a part of the channels gives each part of the result.
 StepPtr grouped_convolution(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images,

@@ -1,5 +1,8 @@
-// What steps with weights share: folded scales and shifts, and packed weights.
+// What steps with weights share: folded scales and shifts, packed weights, and copies of channels.
 #pragma once
+
+#include <algorithm>
+#include <vector>
 
 #include "lockstep/inference/step_internal.h"
 #include "lockstep/ops/parallel_internal.h"
@@ -12,6 +15,33 @@ inline constexpr std::int64_t kFewestPixels = 24;  // worth a thread
 
 // The number of parts so that all threads have work; one where the run is alone.
 inline std::int64_t wanted_parts(const Run& run) { return run.alone ? 1 : 2 * ops::parallel_threads(); }
+
+// Memory of a thread, used again.
+inline float* scratch(std::int64_t count) {
+  static thread_local std::vector<float> floats;
+  if (static_cast<std::int64_t>(floats.size()) < count) floats.resize(static_cast<std::size_t>(count));
+  return floats.data();
+}
+
+// `kCount` floats, or if that is 0 `count`, for each pixel of a row.
+template <int kCount>
+void copy_pixels(const float* from, std::int64_t from_pixel, std::int64_t pixels, std::int64_t count, float* to,
+                 std::int64_t to_pixel) {
+  const std::int64_t floats = kCount > 0 ? kCount : count;
+  for (std::int64_t i = 0; i < pixels; ++i) std::copy_n(from + i * from_pixel, floats, to + i * to_pixel);
+}
+inline void copy_channels(const float* from, std::int64_t from_pixel, std::int64_t pixels, std::int64_t count,
+                          float* to, std::int64_t to_pixel) {
+  switch (count) {
+    case 1: return copy_pixels<1>(from, from_pixel, pixels, 1, to, to_pixel);
+    case 3: return copy_pixels<3>(from, from_pixel, pixels, 3, to, to_pixel);
+    case 4: return copy_pixels<4>(from, from_pixel, pixels, 4, to, to_pixel);
+    case 8: return copy_pixels<8>(from, from_pixel, pixels, 8, to, to_pixel);
+    case 16: return copy_pixels<16>(from, from_pixel, pixels, 16, to, to_pixel);
+    case 32: return copy_pixels<32>(from, from_pixel, pixels, 32, to, to_pixel);
+    default: return copy_pixels<0>(from, from_pixel, pixels, count, to, to_pixel);
+  }
+}
 
 // A step with weights for each of the result's channels, of which `inner` lie next to each other. `dims` may be another
 // view of the result, such as one with channels divided into heads.
