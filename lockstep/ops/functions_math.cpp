@@ -128,8 +128,21 @@ Tensor operator-(const Tensor& x) { return like(x, call1("Neg", {x})); }
 
 Tensor round(const Tensor& x) { return is_integer(x.dtype()) ? x : call1("Round", {x}); }
 
+namespace {
+
+// A number takes the dtype of the tensor next to it, except a fraction next to integers.
+Tensor like_operand(const Tensor& number, const Tensor& other) {
+  if (!number.is_number() || !other.defined() || other.is_number()) return number;
+  const DType dtype = other.dtype();
+  const bool fits = is_complex(dtype) || (is_floating(dtype) && number.dtype() != DType::kBool) ||
+                    (is_integer(dtype) && is_integer(number.dtype()));
+  return fits ? cast(number, dtype) : number;
+}
+
+}  // namespace
+
 #define LOCKSTEP_BINARY(function, op) \
-  Tensor function(const Tensor& a, const Tensor& b) { return call1(op, {a, b}); }
+  Tensor function(const Tensor& a, const Tensor& b) { return call1(op, {like_operand(a, b), like_operand(b, a)}); }
 #define LOCKSTEP_BINARY_NUMBER(function, op) \
   LOCKSTEP_BINARY(function, op)              \
   Tensor function(const Tensor& a, double b) { return call1(op, {a, number_like(a, b)}); }
@@ -170,19 +183,6 @@ Tensor add_n(const Tensors& values) {
   if (values.size() == 1) return values[0];
   return call1("AddN", values);
 }
-
-namespace {
-
-// A number takes the dtype of the tensor next to it, except a fraction next to integers.
-Tensor like_operand(const Tensor& number, const Tensor& other) {
-  if (!number.is_number() || other.is_number()) return number;
-  const DType dtype = other.dtype();
-  const bool fits = is_complex(dtype) || (is_floating(dtype) && number.dtype() != DType::kBool) ||
-                    (is_integer(dtype) && is_integer(number.dtype()));
-  return fits ? cast(number, dtype) : number;
-}
-
-}  // namespace
 
 #define LOCKSTEP_OPERATOR(symbol, function, as_operand)                                  \
   Tensor operator symbol(const Tensor& a, const Tensor& b) {                             \

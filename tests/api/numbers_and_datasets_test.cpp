@@ -256,6 +256,16 @@ TEST(Numbers, InBracesAreRowsOfATensor) {
   EXPECT_EQ(numbers(keras::ops::take_along_axis(wide, {.indices = {{0}, {2}}, .axis = 1})), (Numbers{1, 6}));
 }
 
+// Tensors made of numbers, as parameters of functions are, take the dtype of the tensor next to them.
+TEST(Numbers, AsParametersTakeTheOthersDtype) {
+  const auto power = [](const Tensor& a, const Tensor& b) { return ops::pow(a, b); };
+  EXPECT_EQ(numbers(power(ls::constant({2.0, 3.0}), 2)), (Numbers{4, 9}));
+  EXPECT_EQ(power(ls::constant({2, 3}), 2).dtype(), ls::int32);
+  const auto larger = [](const Tensor& a, const Tensor& b) { return ops::maximum(a, b); };
+  EXPECT_EQ(numbers(larger(0, ls::constant({-1.0, 3.0}))), (Numbers{0, 3}));
+  EXPECT_THROW(larger(0.5, ls::constant({1, 3})), ls::errors::InvalidArgumentError);
+}
+
 TEST(Lists, HavePythonsIndices) {
   const auto model = keras::Sequential({keras::Input({3}), layers::Dense(2), layers::Dense(4)});
   EXPECT_EQ(model.layers()[-1].output().shape(), (ls::Shape{ls::kUnknownDim, 4}));
