@@ -54,4 +54,16 @@ TEST(ModelProgramLines, LimitsByPositionAndADtypeByName) {
   EXPECT_EQ(tf::random::stateless_uniform({2}, {1, 2}, 0.0, 9.0).dtype(), tf::float32);
 }
 
+TEST(ModelProgramLines, AListOfOneOutputIsThatOutput) {
+  auto base = keras::Sequential({keras::Input({3}), layers::Dense(2, {.kernel_initializer = "ones"})});
+  const auto model = keras::Model(base.inputs(), base.outputs());
+  const Tensor x = {{1.0, 2.0, 3.0}};
+  EXPECT_EQ(model(x).shape(), ls::Shape({1, 2}));
+  EXPECT_EQ(model.predict(x, {.verbose = 0}).shape(), ls::Shape({1, 2}));
+  EXPECT_EQ(numbers(model.predict_on_batch(x)[0]), (Numbers{6, 6}));
+  EXPECT_EQ(model.output_shape(), ls::Shape({ls::None, 2}));
+  EXPECT_TRUE(model.output().is_list());
+  EXPECT_EQ(model(keras::Input({3}))[0].shape(), ls::Shape({ls::None, 2}));
+}
+
 }  // namespace lines_of_model_programs

@@ -11,6 +11,7 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/models/from_config_internal.h"
+#include "lockstep/keras/models/one_output_internal.h"
 #include "lockstep/keras/models/summary_internal.h"
 
 namespace lockstep::keras {
@@ -224,14 +225,15 @@ Json Model::get_config() const {
 }
 
 Structure Model::operator()(const Structure& inputs, const CallOptions& options) const {
-  return (*impl())(inputs, options);
+  return one_output(*impl(), (*impl())(inputs, options));
 }
 
 Nested<Shape> Model::input_shape() const {
   return input().map([](const Tensor& x) { return x.shape(); });
 }
 Nested<Shape> Model::output_shape() const {
-  return output().map([](const Tensor& x) { return x.shape(); });
+  const Nested<Shape> shapes = output().map([](const Tensor& x) { return x.shape(); });
+  return shapes.is_list() && shapes.size() == 1 ? shapes[0] : shapes;
 }
 
 std::string Model::name() const { return impl()->name(); }

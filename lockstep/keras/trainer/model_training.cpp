@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/losses/function_loss_internal.h"
 #include "lockstep/keras/models/model.h"
+#include "lockstep/keras/models/one_output_internal.h"
 #include "lockstep/keras/utils.h"
 
 namespace lockstep::keras {
@@ -39,8 +40,8 @@ Results in_order_of_dict(Results results, bool return_dict) {
   return results;
 }
 
-Structure as_arrays(const Structure& outputs) {
-  return outputs.map([](const Tensor& output) { return output.numpy(); });
+Structure as_arrays(const ModelImpl& model, const Structure& outputs) {
+  return one_output(model, outputs).map([](const Tensor& output) { return output.numpy(); });
 }
 
 }  // namespace
@@ -54,10 +55,10 @@ Results Model::evaluate(const BatchedData& data, EvaluateOptions options) const 
   return in_order_of_dict(trainer().evaluate(data, std::move(options)), dict);
 }
 Predictions Model::predict(const Structure& x, PredictOptions options) const {
-  return as_arrays(trainer().predict(x, std::move(options)));
+  return as_arrays(*impl(), trainer().predict(x, std::move(options)));
 }
 Predictions Model::predict(const BatchedData& data, PredictOptions options) const {
-  return as_arrays(trainer().predict(data, std::move(options)));
+  return as_arrays(*impl(), trainer().predict(data, std::move(options)));
 }
 Results Model::train_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const {
   return in_order_of_dict(trainer().train_on_batch(x, y, options.sample_weight, options.class_weight),
@@ -66,7 +67,9 @@ Results Model::train_on_batch(const Structure& x, const Structure& y, const Batc
 Results Model::test_on_batch(const Structure& x, const Structure& y, const BatchOptions& options) const {
   return in_order_of_dict(trainer().test_on_batch(x, y, options.sample_weight), options.return_dict);
 }
-Predictions Model::predict_on_batch(const Structure& x) const { return as_arrays(trainer().predict_on_batch(x)); }
+Predictions Model::predict_on_batch(const Structure& x) const {
+  return as_arrays(*impl(), trainer().predict_on_batch(x));
+}
 Json Model::get_compile_config() const { return trainer().get_compile_config(); }
 void Model::compile_from_config(const Json& config) const { trainer().compile_from_config(config); }
 List<std::string> Model::metrics_names() const { return trainer().metrics_names(); }
