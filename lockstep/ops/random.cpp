@@ -245,8 +245,9 @@ Tensors multinomial(const Call& call) {
   const std::int64_t samples = int_in(call, 1), rows = logits.size(0), classes = logits.size(1);
   if (classes == 0) throw_invalid_argument("num_classes must be positive");
   const bool stateless = call.name().starts_with("Stateless");
-  PhiloxStream stream(stateless ? stateless_seed_in(call, 2)
-                                : advance_stateful(call, static_cast<std::uint64_t>(rows * samples) * 256));
+  // TensorFlow reserves 256 blocks for each of the samples, rounded up to fours, twice, as they are doubles.
+  const auto reserved = static_cast<std::uint64_t>(rows * ((samples + 3) / 4 * 4) * 2) * 256;
+  PhiloxStream stream(stateless ? stateless_seed_in(call, 2) : advance_stateful(call, reserved));
   at::Tensor out = at::empty({rows, samples}, at::kLong);
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* row = logits.const_data_ptr<float>() + r * classes;

@@ -100,4 +100,12 @@ TEST(LinesOfImages, ResizedIntegersAreFractionsInGraphs) {
   for (const auto& batch : dataset) expect_near(first(Tensor(batch)), fractions, 1e-5);
 }
 
+// One sample of each row again and again, as programs that generate texts draw them.
+TEST(DrawLines, CategoricalDrawsContinue) {
+  ls::random::set_random_seed(3);
+  const Tensor logits = waves({2, 6}, 0.7);
+  for (const Numbers& expected : {Numbers{1, 0}, Numbers{2, 5}, Numbers{4, 5}, Numbers{3, 1}})
+    EXPECT_EQ(numbers(ls::ops::random::categorical(logits, {.num_samples = 1, .seed = 5})), expected);
+}
+
 }  // namespace lines_of_draws
