@@ -72,8 +72,7 @@ TEST(InputLines, GeneratorsAreDescribedByTypesAndShapes) {
 TEST(InputLines, APartThatIsATupleNeedsItsType) {
   const auto nested = Dataset::range(2).map([](const Tensor& x) { return std::pair{x, std::pair{x, x}}; });
   try {
-    for (const auto& each : nested.map([](const Tensor&extra, const auto&parts) { return parts; }))
-      static_cast<void>(each);
+    for (const auto& each : nested.map([](const Tensor&, const auto& parts) { return parts; })) static_cast<void>(each);
     FAIL();
   } catch (const ls::errors::InvalidArgumentError& error) {
     EXPECT_NE(std::string(error.what()).find("part 1 of the element is a tuple"), std::string::npos) << error.what();
