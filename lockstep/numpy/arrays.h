@@ -97,8 +97,10 @@ class Array : public Tensor {
   template <typename T>
   requires std::is_arithmetic_v<T> Array(T number)
       : Tensor(Tensor::scalar(
-            static_cast<std::conditional_t<std::is_floating_point_v<T>, double,
-                                           std::conditional_t<std::is_same_v<T, bool>, bool, std::int64_t>>>(number))),
+                   static_cast<std::conditional_t<std::is_floating_point_v<T>, double,
+                                                  std::conditional_t<std::is_same_v<T, bool>, bool, std::int64_t>>>(
+                       number))
+                   .numpy()),
         weak_(!std::is_same_v<T, bool>) {}
   template <typename T>
   requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor> && !std::derived_from<T, Array>)

@@ -122,6 +122,7 @@ TEST(NumpyArrays, FunctionsAndMembersGiveThem) {
 TEST(NumpyArrays, DtypesAreFunctions) {
   expect(np::uint8(np::array({0.5, 1.}) * 255), "[127 255]", "uint8");
   expect(np::float32(2), "2.0", "float32");
+  expect(np::round(0.478, 2), "0.48", "float64");
   expect(tf::constant({1, 2}, np::float32), "tf.Tensor([1. 2.], shape=(2,), dtype=float32)");
   expect(keras::ops::cast(np::array({1.5}), np::int32), "tf.Tensor([1], shape=(1,), dtype=int32)");
   EXPECT_TRUE(np::zeros(2, {.dtype = np::int16}).dtype() == np::int16);
