@@ -216,7 +216,6 @@ TEST(CompiledPlan, UnfoldsWindows) {
                             {32, 33, 5, 5, 16, 33, 2, "SAME"},  {20, 24, 5, 5, 24, 48, 1, "SAME"},
                             {26, 23, 7, 7, 16, 32, 1, "VALID"}, {40, 40, 8, 8, 3, 32, 4, "SAME"},
                             {41, 37, 6, 5, 17, 50, 2, "SAME"},  {18, 18, 5, 4, 32, 20, 1, "SAME"}};
-  int left = 0;
   for (const Window& w : windows) {
     Prepared prepared({"window", {w.height, w.width, w.in}, [&](Network& g) {
                          g.conv("c", "x", {w.rows, w.columns, w.in, w.out}, w.stride, w.padding);
@@ -240,7 +239,6 @@ TEST(CompiledPlan, UnfoldsWindows) {
       values[values.size() / 2] = std::numeric_limits<float>::infinity();
       const Tensor infinite = Tensor::from_vector(values, shape);
       const auto results = prepared.as_program(infinite);
-      left += !results;
       if (!results) continue;
       const auto ours = (*results)[0].to_vector<float>(), plain = prepared.plainly(infinite).to_vector<float>();
       for (std::size_t i = 0; i < ours.size(); ++i) {
@@ -249,7 +247,6 @@ TEST(CompiledPlan, UnfoldsWindows) {
       }
     }
   }
-  EXPECT_GT(left, 0);  // pieces that weights of zero fill
   ops::set_parallel_threads(0);
 }
 

@@ -192,8 +192,8 @@ LoweredTensors transposed_convolution(Lowering& lowering, const Step& step, Inpu
     lowering.program().add(inference::convolution(image.value, out.value, out.dims, back, image.dims[0],
                                                   flipped(lowering.floats(kernel), g), false));
   } else {
-    lowering.program().add(
-        inference::transposed_convolution(image.value, out.value, out.dims, g, image.dims[0], lowering.floats(kernel)));
+    lowering.program().add(inference::transposed_convolution(image.value, out.value, out.dims, g, image.dims[0],
+                                                             lowering.floats(kernel), lowering.has_large_batch()));
   }
   return {out};
 }

@@ -151,11 +151,13 @@ class VolumeStep : public WeightedStep {
 
 class TransposedStep : public WeightedStep {
  public:
-  TransposedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
+  TransposedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights,
+                 bool large_batch)
       : WeightedStep(x, result, std::move(dims), g, images, std::move(weights), g.channels, g.out_channels),
         phases_(g) {
     const auto has_tiles = [](const ops::ConvPhase& p) { return ops::winograd_outputs(p.bare) > 0; };
-    winograd_ = std::ranges::all_of(phases_.phases, has_tiles);
+    // The packed weights are larger, which pays where several images share them.
+    winograd_ = large_batch && std::ranges::all_of(phases_.phases, has_tiles);
   }
 
   void prepare(WeightStore& store) override {
@@ -259,8 +261,8 @@ StepPtr volume_convolution(int x, int result, Dims dims, const VolumeWindow& win
 }
 
 StepPtr transposed_convolution(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images,
-                               Constant weights) {
-  return std::make_unique<TransposedStep>(x, result, std::move(dims), g, images, std::move(weights));
+                               Constant weights, bool large_batch) {
+  return std::make_unique<TransposedStep>(x, result, std::move(dims), g, images, std::move(weights), large_batch);
 }
 
 }  // namespace lockstep::inference

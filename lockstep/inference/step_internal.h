@@ -119,7 +119,7 @@ StepPtr grouped_convolution(int x, int result, Dims dims, const ops::WindowGeome
                             Constant weights);
 // The transposed convolution of `g`, from images [g.out_h, g.out_w, O] to [g.height, g.width, I]; has_phases(g).
 StepPtr transposed_convolution(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images,
-                               Constant weights);
+                               Constant weights, bool large_batch = false);
 
 // A convolution of volumes [input, slice.height, slice.width, I] to [output, slice.out_h, slice.out_w, O], with weights
 // [cells, h, w, I, O].
