@@ -124,7 +124,7 @@ TEST(NumpyPrograms, TextFiles) {
     std::ifstream f(path);
     std::stringstream s;
     s << f.rdbuf();
-    expect("# a,b\n1.00,2.50\n3.00,4.00", s.str());
+    expect("# a,b\n1.00,2.50\n3.00,4.00\n", s.str());
   }
   expect("[[1.  2.5]\n [3.  4. ]]", np::loadtxt(path, {.delimiter = ","}));
   expect("[2.5 4. ]", np::loadtxt(path, {.delimiter = ",", .usecols = {1}}));
@@ -145,7 +145,7 @@ TEST(NumpyPrograms, PrintOptions) {
   expect("[0.  1.5 3.  4.5 6. ]", np::arange(5) * 1.5);
   np::set_printoptions({.threshold = 1000, .linewidth = 30});
   expect("[ 0  1  2  3  4  5  6  7  8\n  9 10 11]", np::arange(12));
-  np::set_printoptions({.linewidth = 75});
+  np::set_printoptions({.precision = 8, .threshold = 1000, .edgeitems = 3, .linewidth = 75, .suppress = false});
 }
 
 TEST(NumpyPrograms, ElementsAreAssignedTo) {
