@@ -327,7 +327,7 @@ double number_of(std::string word, const std::string& file, std::size_t line) {
   const char* const begin = word.data() + (word.starts_with('+') ? 1 : 0);
   const auto [end, error] = std::from_chars(begin, word.data() + word.size(), value);
   if (error != std::errc() || end != word.data() + word.size())
-    throw_invalid_argument(fmt::format("np.loadtxt: {}, line {}: '{}' is no number", file, line, word));
+    throw_invalid_argument(fmt::format("np.loadtxt: {}, line {}: '{}' is not a number", file, line, word));
   return value;
 }
 

@@ -135,7 +135,7 @@ template <std::convertible_to<ops::Axes> A>
 Tensor ptp(const Array& a, const A& axis) {
   return a.max(axis) - a.min(axis);
 }
-// Without the elements that are no numbers.
+// Ignoring NaN.
 #define LOCKSTEP_NUMPY(function)                                                                        \
   inline Tensor function(const Array& x) { return keras_ops::function(internal::to_float(x)).numpy(); } \
   inline Tensor function(const Array& x, int axis) {                                                    \
@@ -290,8 +290,8 @@ struct LoadtxtKeywords {
   DTypeLike dtype = DType::kFloat64;
   std::string comments = "#";
 };
-// The numbers of a file, a row for each line; of one row or column a vector. Throws NotFound without a file, and
-// InvalidArgument, with the line, for what is no number and for rows of different lengths.
+// The numbers of a file, a row for each line; of one row or column a vector. Throws NotFound when the file does not
+// exist, and InvalidArgument, with the line, when a field is not a number or the rows have different lengths.
 Tensor loadtxt(const std::string& fname, const LoadtxtKeywords& o = {});
 struct SavetxtKeywords {
   FieldNamesOnly names_only = {};

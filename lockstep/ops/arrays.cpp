@@ -75,14 +75,10 @@ using Elements = std::vector<c10::optional<at::Tensor>>;
 
 // The part as a view of the memory. Of axes with several indices all elements, and the indices in `elements`.
 at::Tensor view_of(at::Tensor memory, const std::vector<SliceSpec>& index, Elements& elements) {
-  const auto takes_axis = [](const SliceSpec& spec) {
-    return spec.kind != SliceSpec::Kind::kNewAxis && spec.kind != SliceSpec::Kind::kEllipsis;
-  };
-  const std::int64_t skipped = memory.dim() - std::ranges::count_if(index, takes_axis);
   std::int64_t axis = 0;
   for (const SliceSpec& spec : index) {
     switch (spec.kind) {
-      case SliceSpec::Kind::kEllipsis: axis += skipped; break;
+      case SliceSpec::Kind::kEllipsis: throw_internal("view_of: an ellipsis is not an entry of one axis");
       case SliceSpec::Kind::kNewAxis: memory = memory.unsqueeze(axis++); break;
       case SliceSpec::Kind::kIndex: memory = memory.select(axis, spec.begin.number().value()); break;
       case SliceSpec::Kind::kRange: {
@@ -131,7 +127,7 @@ std::optional<Tensor> array_slice(const Tensor& x, const std::vector<SliceSpec>&
     return spec.stride > 0 && !spec.begin.tensor().defined() && !spec.end.tensor().defined() &&
            (!spec.elements.defined() || spec.elements.is_value());
   };
-  if (!is_array(x) || x.dtype() == DType::kString || !std::ranges::all_of(index, is_known)) return std::nullopt;
+  if (x.dtype() == DType::kString || !std::ranges::all_of(index, is_known)) return std::nullopt;
   // Not by an operation, after which the array's memory would count as shared.
   Elements elements;
   at::Tensor part;

@@ -17,13 +17,13 @@ Tensor like(const Tensor& a, const Tensor& b, const Tensor& result);
 // next to a whole number int64. A tensor as it is.
 Tensor array_next_to(const Tensor& x, Number number);
 
-// x[index] of an array, which can be assigned to. Nothing for tensors, and for indices that are not known or in reverse
-// order.
+// x[index] of an array, which can be assigned to; `index` has no ellipsis. Nothing for strings, and for indices that
+// are not known or in reverse order.
 std::optional<Tensor> array_slice(const Tensor& x, const std::vector<SliceSpec>& index);
 // x[entries], of booleans or integers, whose value is `part`: of an array one that can be assigned to.
 Tensor array_elements(const Tensor& x, const Tensor& entries, const Tensor& part);
-// x[...] = values. Throws FailedPrecondition for what is no part of an array, and InvalidArgument for shapes that do
-// not broadcast.
+// x[...] = values. Throws FailedPrecondition unless `part` was taken from an array, and InvalidArgument when the shapes
+// cannot be broadcast.
 void assign_part(const Tensor& part, const Tensor& values);
 
 }  // namespace lockstep::ops

@@ -380,7 +380,9 @@ using ops::like;  // members of an array give arrays
 namespace {
 
 Tensor part(const Tensor& x, const std::vector<ops::SliceSpec>& index) {
-  if (const auto elements = ops::array_slice(x, ops::with_integers_as_elements(index))) return *elements;
+  if (!is_array(x)) return ops::strided_slice(x, index);
+  const auto entries = ops::entry_of_each_axis(x, ops::with_integers_as_elements(index));
+  if (const auto elements = ops::array_slice(x, entries)) return *elements;
   return like(x, ops::strided_slice(x, index));
 }
 
