@@ -84,6 +84,16 @@ std::string to_text(const Specs& specs) {
   return out;
 }
 
+// The numbers and strings among the arguments; empty without them.
+std::string to_text(const std::vector<std::optional<Tensor>>& constants) {
+  std::string out;
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (constants[i])
+      out += fmt::format("{}: {} {}; ", i, dtype_name(constants[i]->dtype()), constants[i]->to_string());
+  }
+  return out;
+}
+
 template <typename Leaf>
 void check(const Function::Signature& signature, const std::vector<Nested<Leaf>>& arguments) {
   if (arguments.size() != signature.size()) {
@@ -106,10 +116,11 @@ void check_input_signature(const std::vector<Nested<TensorSpec>>& signature,
 
 // The concrete functions of a function without an input signature belong to all of its copies.
 struct Function::State {
-  State(std::optional<Signature> input_signature, Call call)
-      : input_signature(std::move(input_signature)), call(std::move(call)) {}
+  State(std::optional<Signature> input_signature, Call call, std::string constants)
+      : input_signature(std::move(input_signature)), call(std::move(call)), constants(std::move(constants)) {}
   const std::optional<Signature> input_signature;
   const Call call;
+  const std::string constants;  // of a concrete function
   std::mutex mutex;
   std::vector<std::shared_ptr<State>> concrete;
   std::size_t seen_in_calls = 0;
@@ -118,7 +129,7 @@ struct Function::State {
 std::shared_ptr<Function::State> Function::make(Signature input_signature, Call call) {
   std::optional<Signature> given;
   if (!input_signature.empty()) given = std::move(input_signature);
-  return std::make_shared<State>(std::move(given), std::move(call));
+  return std::make_shared<State>(std::move(given), std::move(call), "");
 }
 
 Function::State& Function::state() const {
@@ -137,27 +148,23 @@ Nested<Tensor> Function::call(const std::vector<Nested<Tensor>>& arguments,
   constexpr std::size_t kMostSeen = 100;
   const std::lock_guard lock(known.mutex);
   std::vector<Nested<Tensor>> tensors;
+  Constants constants(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (python_values.empty() || !python_values[i]) tensors.push_back(arguments[i]);
+    if (python_values.empty() || !python_values[i]) {
+      tensors.push_back(arguments[i]);
+    } else {
+      constants[i] = arguments[i].leaf();
+    }
   }
-  const bool is_new = std::none_of(known.concrete.begin(), known.concrete.end(),
-                                   [&](const auto& each) { return describes(*each->input_signature, tensors); });
+  const bool is_new = std::none_of(known.concrete.begin(), known.concrete.end(), [&](const auto& each) {
+    return each->constants == to_text(constants) && describes(*each->input_signature, tensors);
+  });
   if (is_new && known.seen_in_calls < kMostSeen) {
     ++known.seen_in_calls;
     Signature seen;
     for (const Nested<Tensor>& argument : tensors) seen.push_back(specs_of(argument));
-    Call call = known.call;
-    if (tensors.size() < arguments.size()) {
-      call = [call, arguments, python_values](const std::vector<Nested<Tensor>>& given) {
-        std::vector<Nested<Tensor>> all = arguments;
-        std::size_t next = 0;
-        for (std::size_t i = 0; i < all.size(); ++i) {
-          if (!python_values[i]) all[i] = given[next++];
-        }
-        return call(all);
-      };
-    }
-    known.concrete.push_back(std::make_shared<State>(std::move(seen), std::move(call)));
+    known.concrete.push_back(
+        std::make_shared<State>(std::move(seen), with_constants(known.call, constants), to_text(constants)));
   }
   return result;
 }
@@ -168,22 +175,36 @@ const Function::Signature& Function::input_signature() const {
   return known.input_signature ? *known.input_signature : kNone;
 }
 
-Function Function::concrete(Signature signature) const {
+Function::Call Function::with_constants(Call call, Constants constants) {
+  if (std::none_of(constants.begin(), constants.end(), [](const auto& constant) { return constant.has_value(); }))
+    return call;
+  return [call = std::move(call), constants = std::move(constants)](const std::vector<Nested<Tensor>>& tensors) {
+    std::vector<Nested<Tensor>> arguments;
+    auto next = tensors.begin();
+    for (const auto& constant : constants) arguments.push_back(constant ? Nested<Tensor>(*constant) : *next++);
+    return call(arguments);
+  };
+}
+
+Function Function::concrete(Signature signature, Constants constants) const {
   State& known = state();
   if (known.input_signature) {
-    if (!signature.empty()) check(*known.input_signature, signature);
+    if (!constants.empty()) check(*known.input_signature, signature);
     return *this;
   }
   const auto is_equal = [](const Specs& a, const Specs& b) { return describes(a, b) && a.flatten() == b.flatten(); };
   const std::lock_guard lock(known.mutex);
   Function found;
   for (const auto& each : known.concrete) {
-    if (std::equal(signature.begin(), signature.end(), each->input_signature->begin(), each->input_signature->end(),
+    if (each->constants == to_text(constants) &&
+        std::equal(signature.begin(), signature.end(), each->input_signature->begin(), each->input_signature->end(),
                    is_equal))
       found.state_ = each;
   }
-  if (!found.state_)
-    found.state_ = known.concrete.emplace_back(std::make_shared<State>(std::move(signature), known.call));
+  if (!found.state_) {
+    found.state_ = known.concrete.emplace_back(
+        std::make_shared<State>(std::move(signature), with_constants(known.call, constants), to_text(constants)));
+  }
   return found;
 }
 

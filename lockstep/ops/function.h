@@ -249,7 +249,7 @@ class Function {
   }
   template <typename... Arguments>
   Nested<Tensor> operator()(const Arguments&... arguments) const {
-    return call({as_argument(arguments)...}, {is_python_value(arguments)...});
+    return call({as_argument(arguments)...}, {kIsPythonValue<Arguments>...});
   }
   // Of one list in braces: module.add({1.0, 2.0}).
   Nested<Tensor> operator()(std::initializer_list<Values> values) const { return call({Tensor(values)}, {false}); }
@@ -260,11 +260,13 @@ class Function {
   const Signature& input_signature() const;
 
   // The function for arguments of these specs, or with those of example tensors, which calls are checked against; it is
-  // one of concrete_functions() from now on. Throws InvalidArgument where the function has an input signature that does
-  // not allow them.
-  template <typename... Specs>
-  Function get_concrete_function(const Specs&... specs) const {
-    return concrete(Signature{specs_of(specs)...});
+  // one of concrete_functions() from now on. Numbers and strings are constants of it: calls give the tensors alone.
+  // Throws InvalidArgument where the function has an input signature that does not allow the specs.
+  template <typename... Arguments>
+  Function get_concrete_function(const Arguments&... arguments) const {
+    Signature signature;
+    (add_spec(signature, arguments), ...);
+    return concrete(std::move(signature), {as_constant(arguments)...});
   }
   // What a SavedModel contains: this function, if it has an input signature; otherwise one for each of the dtypes and
   // shapes that calls have had (the first hundred) or that get_concrete_function() was asked for, in this order.
@@ -277,7 +279,23 @@ class Function {
   struct State;
   static std::shared_ptr<State> make(Signature input_signature, Call call);
   State& state() const;
-  Function concrete(Signature signature) const;
+  // `constants`: for each argument, its value if it is a number or a string.
+  using Constants = std::vector<std::optional<Tensor>>;
+  Function concrete(Signature signature, Constants constants) const;
+  static Call with_constants(Call call, Constants constants);
+
+  template <typename T>
+  static void add_spec(Signature& signature, const T& argument) {
+    if constexpr (!kIsPythonValue<T>) signature.push_back(specs_of(argument));
+  }
+  template <typename T>
+  static std::optional<Tensor> as_constant(const T& argument) {
+    if constexpr (kIsPythonValue<T>) {
+      return as_argument(argument).leaf();
+    } else {
+      return std::nullopt;
+    }
+  }
 
   template <typename T>
   static Nested<Tensor> as_argument(const T& argument) {
@@ -288,9 +306,7 @@ class Function {
     }
   }
   template <typename T>
-  static bool is_python_value(const T&) {
-    return std::is_arithmetic_v<T> || std::is_convertible_v<const T&, std::string>;
-  }
+  static constexpr bool kIsPythonValue = std::is_arithmetic_v<T> || std::is_convertible_v<const T&, std::string>;
 
   template <typename Fn>
   static auto signature_of() {

@@ -8,6 +8,7 @@
 namespace lockstep::ops {
 namespace {
 
+constexpr const char* kTraced = "Python's numbers";  // a name that no operation has
 thread_local FunctionDraws::Call* t_call = nullptr;
 thread_local int t_replica = 0, t_local_replica = 0;
 thread_local ReplicaSeeds* t_seeds = nullptr;  // of the run() that this thread is in
@@ -53,9 +54,19 @@ PhiloxState FunctionDraws::advance(const std::string& operation, std::int64_t se
   return state;
 }
 
+std::int64_t FunctionDraws::traced(const std::function<std::int64_t()>& draw) {
+  if (!t_call) return draw();
+  const int number = t_call->nodes_[{kTraced, 0, 0}]++;
+  FunctionDraws& draws = t_call->draws_;
+  const std::lock_guard lock(draws.mutex_);
+  const auto [at, fresh] = draws.traced_.try_emplace(fmt::format("{}:{}/{}", t_replica, t_call->path_, number));
+  if (fresh) at->second = draw();
+  return at->second;
+}
+
 bool FunctionDraws::empty() const {
   const std::lock_guard lock(mutex_);
-  return states_.empty();
+  return states_.empty() && traced_.empty();
 }
 
 Json FunctionDraws::save() const {
@@ -65,19 +76,28 @@ Json FunctionDraws::save() const {
     const auto& [name, seed, seed2] = node;
     all.push_back(Json::array({name, seed, seed2, state.key, state.counter_low, state.counter_high}));
   }
+  for (const auto& [name, number] : traced_) all.push_back(Json::array({name, number}));
   return all;
 }
 
 void FunctionDraws::restore(const Json& state) {
   decltype(states_) states;
+  decltype(traced_) traced;
   try {
-    for (const auto& [name, seed, seed2, key, low, high] : state.get<std::vector<StatefulRandomState>>())
+    for (const Json& entry : state.get<std::vector<Json>>()) {
+      if (entry.size() == 2) {
+        traced[entry[0].get<std::string>()] = entry[1].get<std::int64_t>();
+        continue;
+      }
+      const auto& [name, seed, seed2, key, low, high] = entry.get<StatefulRandomState>();
       states[{name, seed, seed2}] = {key, low, high};
+    }
   } catch (const JsonError& error) {
     throw_invalid_argument(fmt::format("invalid state of the random operations of a function: {}", error.what()));
   }
   const std::lock_guard lock(mutex_);
   states_ = std::move(states);
+  traced_ = std::move(traced);
 }
 
 FunctionDraws& TracedDraws::of(const std::string& exact, const std::string& without_shapes) {

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -59,11 +60,15 @@ class FunctionDraws {
   static std::int64_t next_seed();
   // Where an operation of the current call draws, which uses so many blocks.
   static PhiloxState advance(const std::string& operation, std::int64_t seed, std::int64_t seed2, std::uint64_t blocks);
+  // What Python's generator draws in a function: TensorFlow calls it while it traces the function, so later calls use
+  // the numbers of the first one. Outside of functions, a number of its own each time.
+  static std::int64_t traced(const std::function<std::int64_t()>& draw);
 
  private:
   friend class ReplicaSeeds;
   mutable std::mutex mutex_;
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, PhiloxState> states_;
+  std::map<std::string, std::int64_t> traced_;
   // How many operations without a seed a replica has between two meetings, by the place of the run in the function.
   std::map<std::string, std::vector<std::int64_t>> replica_counts_;
 };

@@ -281,6 +281,14 @@ template <TensorInBraces T>
 Tensor constant(std::initializer_list<T> values) {
   return stack(Tensors(values.begin(), values.end()));
 }
+template <TensorInBraces T>
+Tensor constant(std::initializer_list<T> values, const ConstantKeywords& keywords) {
+  return constant(constant(values), keywords);
+}
+template <TensorInBraces T, std::convertible_to<DTypeLike> Type>
+Tensor constant(std::initializer_list<T> values, const Type& dtype) {
+  return constant(constant(values), dtype);
+}
 // Of lists of variables, by their values.
 template <lockstep::internal::StandsFor<Tensor> V>
 ClippedTensors clip_by_global_norm(const std::vector<V>& variables, double clip_norm) {

@@ -65,6 +65,10 @@ template <typename T>
 requires std::is_arithmetic_v<T> Tensor operator==(const Nested<Tensor>& a, T b) { return a.leaf() == b; }
 template <typename T>
 requires std::is_arithmetic_v<T> Tensor operator!=(const Nested<Tensor>& a, T b) { return a.leaf() != b; }
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor operator==(T a, const Nested<Tensor>& b) { return b.leaf() == a; }
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor operator!=(T a, const Nested<Tensor>& b) { return b.leaf() != a; }
 
 // Of booleans, or of the bits of integers.
 Tensor operator&(const Tensor& a, const Tensor& b);

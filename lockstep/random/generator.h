@@ -86,6 +86,9 @@ class Generator {
     return uniform(options);
   }
   Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DTypeLike dtype = DType::kFloat32) const;
+  Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, const DTypeKeywords& keywords) const {
+    return uniform(shape, minval, maxval, keywords.dtype);
+  }
   Tensor uniform_full_int(const ShapeArg& shape, DTypeLike dtype = DType::kUInt64) const;
   Tensor uniform_full_int(const ShapeArg& shape, const DTypeKeywords& keywords) const {
     return uniform_full_int(shape, keywords.dtype);

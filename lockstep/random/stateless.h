@@ -52,6 +52,7 @@ class Parameter : public Tensor {
   template <typename T>
   requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Parameter(const T& tensor)
       : Tensor(static_cast<Tensor>(tensor)) {}
+  Parameter(std::initializer_list<Values> numbers) : Tensor(numbers, DType::kFloat32) {}
 };
 // Keyword arguments, of a call with a shape in front or of all by name:
 //   stateless_normal({2, 3}, {.seed = {1, 2}, .stddev = 0.5}), stateless_normal({.shape = {2, 3}, .seed = {1, 2}}).

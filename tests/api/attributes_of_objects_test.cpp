@@ -222,7 +222,7 @@ TEST(Functions, WithPythonValues) {
   EXPECT_EQ(numbers(call(x, true)), (Numbers{2, 4}));
   EXPECT_EQ(numbers(call(x, true, 3.0)), (Numbers{3, 6}));
   EXPECT_THAT(error_of([&] { call(x, true, 3.0, 4.0); }), HasSubstr("found 4 arguments, expected 3"));
-  EXPECT_EQ(call.concrete_functions().size(), 1U);
+  EXPECT_EQ(call.concrete_functions().size(), 3U);
 }
 
 class Scaled : public ls::Module {

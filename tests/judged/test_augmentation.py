@@ -112,6 +112,8 @@ EAGER = [
 ]
 
 WEAK = [("AugMix", dict(num_chains=2, chain_depth=1, factor=[0.1, 0.5], alpha=0.4, all_ops=False))]
+# Python chooses changes while TensorFlow traces the step: all steps make the same ones.
+TRACED = [("AugMix", dict(num_chains=3, chain_depth=2)), ("AugMix", dict(num_chains=2, chain_depth=3, alpha=0.4, all_ops=False))]
 
 
 def called(saved_model, x):
@@ -121,7 +123,8 @@ def called(saved_model, x):
 
 
 @pytest.mark.parametrize(("rows", "shape", "scale"), [(ROWS, (9, 8, 3), 255.0), (OTHERS, (3, 8, 9), 1.0), (EAGER, (9, 8, 3), 255.0),
-                                                      (WEAK, (8, 9, 3), 255.0)], ids=["bytes", "unit", "eager", "weak"])
+                                                      (WEAK, (8, 9, 3), 255.0), (TRACED, (9, 8, 3), 255.0)],
+                         ids=["bytes", "unit", "eager", "weak", "traced"])
 def test_training_and_inference(rows, shape, scale, tmp_path):
     rng = tool.generator("augmentation", shape)
     keras.utils.set_random_seed(5)

@@ -95,3 +95,22 @@ def test_resized_integers(tmp_path):
         for (name, found), value in zip(tool.predict(tmp_path / file, data, tmp_path), wanted, strict=True):
             tool.assert_close(found, value, 1e-3, name)
     assert "Keras 2 converts integers to the layer's dtype" in tool.run("convert", tmp_path / "m.h5", tmp_path / "m3.keras").err
+
+
+def test_resized_images_of_integers(tmp_path):
+    """Keras 2 drops the fraction; Keras 3 rounds."""
+    def written():
+        L, x = tf_keras.layers, tf_keras.Input((4, 5, 3), dtype="uint8")
+        model = tf_keras.Model(x, [L.Resizing(7, 6, way, dtype=dtype)(x) for way, dtype in (
+            ("bilinear", "uint8"), ("bicubic", "int32"), ("area", "int32"), ("gaussian", "uint8"), ("lanczos5", "int64"), ("nearest", "uint8"))])
+        for name in ("m.h5", "m.keras"):
+            model.save(tmp_path / name)
+        data = tool.generator("resized integers").integers(60, 180, (3, 4, 5, 3)).astype("uint8")
+        return data, [np.asarray(v) for v in model(data)]
+
+    data, wanted = stored.original(written, tmp_path)
+    for file in ("m.h5", "m.keras"):
+        for (name, found), value in zip(tool.predict(tmp_path / file, data, tmp_path), wanted, strict=True):
+            assert found.dtype == value.dtype and np.abs(found.astype(int) - value.astype(int)).max() <= 1, name
+            # Sums that are integers but for rounding errors may be dropped to the one below; rounding would change half of all.
+            assert (found != value).mean() < 0.1, f"{name}: {(found != value).mean()} of the pixels differ"

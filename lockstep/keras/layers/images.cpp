@@ -235,7 +235,7 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions>, public 
       x = in_graph ? aspect_pad_in_graph(x, target(), options_.fill_value)
                    : aspect_pad(x, size_of(x), target(), options_.fill_value);
     const Tensor y = resize_images(x, target(), mask ? "nearest" : options_.interpolation, options_.antialias);
-    return in_dtype_of_images(y, own_dtype_ ? compute_dtype() : given.dtype());
+    return own_dtype_ ? ops::cast(y, compute_dtype()) : in_dtype_of_images(y, given.dtype());
   }
   // As in Keras, integers become numbers of the layer's dtype in functions of datasets, in tf.function and in fit(),
   // evaluate() and predict(), but not in a call of their own.

@@ -362,8 +362,9 @@ struct AugMixOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-// A weighted mean of the images and of chains of changes. The changes are chosen by Python's generator (random/seeds.h)
-// at each call, as Keras's are outside of compiled functions; several replicas are rejected.
+// A weighted mean of the images and of chains of changes. The changes are chosen by Python's generator
+// (random/seeds.h): at each call, or once for all calls in a function, such as the steps of fit(), as in Keras. Several
+// replicas are rejected.
 LayerHandle AugMix(AugMixOptions options = {});
 
 struct MixUpOptions {

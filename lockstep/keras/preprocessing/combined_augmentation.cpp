@@ -4,6 +4,7 @@
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/keras/preprocessing/augmentation_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
+#include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/random/python_random.h"
 
 namespace lockstep::keras {
@@ -168,8 +169,9 @@ class AugMixLayer : public AugmentationLayer<AugMixLayer, AugMixOptions> {
     for (std::int64_t chain = 0; chain < options_.num_chains; ++chain) {
       for (std::int64_t depth = 0; depth < options_.chain_depth; ++depth) {
         // The number after the last one stands for no change.
-        const std::int64_t chosen = random::python_randint(0, static_cast<std::int64_t>(parts_.size()));
-        if (chosen == static_cast<std::int64_t>(parts_.size())) continue;
+        const auto none = static_cast<std::int64_t>(parts_.size());
+        const std::int64_t chosen = ops::FunctionDraws::traced([none] { return random::python_randint(0, none); });
+        if (chosen == none) continue;
         drawn.push_back(Tensor::scalar(static_cast<std::int32_t>(chosen)));
         for (Tensor& numbers : parts_[static_cast<std::size_t>(chosen)]->draw_with(x, generator_))
           drawn.push_back(std::move(numbers));

@@ -407,7 +407,8 @@ void build_for_step(TrainingSession& session, const Batch& batch, bool own_step)
 }  // namespace
 
 Results Trainer::train(const Batch& batch) {
-  const ops::FunctionDraws::Call function(session_->draws_of_train(batch));
+  std::optional<ops::FunctionDraws::Call> function;
+  if (!session_->options.run_eagerly) function.emplace(session_->draws_of_train(batch));
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   build_for_step(*session_, batch, object_overriding(session_->model, kTrainBatch, kTrainData) != nullptr);
@@ -422,7 +423,8 @@ Results Trainer::train(const Batch& batch) {
 }
 
 Results Trainer::test(const Batch& batch) {
-  const ops::FunctionDraws::Call function(session_->draws_of_test(batch));
+  std::optional<ops::FunctionDraws::Call> function;
+  if (!session_->options.run_eagerly) function.emplace(session_->draws_of_test(batch));
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   build_for_step(*session_, batch, object_overriding(session_->model, kTestBatch, kTestData) != nullptr);
@@ -433,7 +435,8 @@ Results Trainer::test(const Batch& batch) {
 }
 
 Structure Trainer::predict_batch(const Batch& batch) {
-  const ops::FunctionDraws::Call function(session_->draws_of_predict(batch.x));
+  std::optional<ops::FunctionDraws::Call> function;
+  if (!session_->options.run_eagerly) function.emplace(session_->draws_of_predict(batch.x));
   const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   Model* const object = object_overriding(session_->model, kPredictBatch, kPredictData);
