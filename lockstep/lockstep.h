@@ -22,6 +22,7 @@
 #include "lockstep/random/tensorflow_random.h"
 #include "lockstep/results.h"
 #include "lockstep/saving/saving.h"
+#include "lockstep/tensor/format.h"
 #include "lockstep/tensor/nest.h"
 #include "lockstep/tensor/none.h"
 #include "lockstep/tensor/tensor.h"

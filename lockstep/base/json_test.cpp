@@ -38,7 +38,10 @@ TEST(PythonFloat, SpellsAsPythonDoes) {
   EXPECT_EQ(python_float(5e-324), "5e-324");
   EXPECT_EQ(python_float(123456789.125), "123456789.125");
   EXPECT_EQ(python_float(-2.5), "-2.5");
+  EXPECT_EQ(python_float(0.00010000000474974514), "0.00010000000474974514");
+  EXPECT_EQ(python_float(1e22), "1e+22");
   EXPECT_EQ(python_float(INFINITY), "inf");
+  EXPECT_EQ(python_float(-INFINITY), "-inf");
   EXPECT_EQ(python_float(NAN), "nan");
 }
 

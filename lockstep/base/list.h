@@ -56,6 +56,15 @@ class List : public std::vector<T> {
     const std::int64_t first = place(range.begin.value_or(0)), last = place(range.end.value_or(count));
     return first < last ? List(std::vector<T>(this->begin() + first, this->begin() + last)) : List();
   }
+  // As of Python's lists. pop() throws OutOfRange where there is no such element.
+  void append(T item) { this->push_back(std::move(item)); }
+  void extend(const std::vector<T>& items) { this->insert(this->end(), items.begin(), items.end()); }
+  T pop(std::int64_t index = -1) {
+    const auto at = this->begin() + static_cast<std::ptrdiff_t>(position(index));
+    T item = std::move(*at);
+    this->erase(at);
+    return item;
+  }
   // Python's list + list: model.layers()[{0, -1}] + other_layers.
   friend List operator+(List a, const std::vector<T>& b) {
     a.insert(a.end(), b.begin(), b.end());

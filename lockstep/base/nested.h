@@ -191,6 +191,9 @@ class Nested {
   T mask() const requires std::is_same_v<T, Tensor> { return leaf().mask(); }
   std::string name() const requires std::is_same_v<T, Tensor> { return leaf().name(); }
   T numpy() const requires std::is_same_v<T, Tensor> { return leaf().numpy(); }
+  // Of a ragged value, as layers and datasets give them; see RaggedTensor.
+  T to_tensor() const requires std::is_same_v<T, Tensor> { return leaf().to_tensor(); }
+  auto to_list() const requires std::is_same_v<T, Tensor> { return leaf().to_list(); }
   // Members of arrays, of a leaf that is a tensor: model.predict(x).argmax(1).
   T reshape(std::initializer_list<std::int64_t> extents) const requires std::is_same_v<T, Tensor> {
     return leaf().reshape(std::vector<std::int64_t>(extents));
@@ -244,6 +247,7 @@ class Nested {
   U item() const requires std::is_same_v<T, Tensor> {
     return leaf().template item<U>();
   }
+  auto item() const requires std::is_same_v<T, Tensor> { return leaf().item(); }
   template <typename U>
   std::vector<U> to_vector() const requires std::is_same_v<T, Tensor> {
     return leaf().template to_vector<U>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -46,14 +47,6 @@ auto zip(std::initializer_list<A> a, const B& b) {
   return zip(std::vector<A>(a), b);
 }
 
-// The same of three lists.
-template <typename A, typename B, typename C>
-std::vector<std::tuple<A, B, C>> zip(const std::vector<A>& a, const std::vector<B>& b, const std::vector<C>& c) {
-  std::vector<std::tuple<A, B, C>> items;
-  for (std::size_t i = 0; i < std::min({a.size(), b.size(), c.size()}); ++i) items.emplace_back(a[i], b[i], c[i]);
-  return items;
-}
-
 // The same of tensors, whose rows are the items, of structures and of other ranges.
 template <typename T>
 concept IsVector = requires(const T& items) {
@@ -68,6 +61,17 @@ requires(!IsVector<A> || !IsVector<B>) auto zip(const A& a, const B& b) {
   return pairs;
 }
 
+// The same of three lists or more.
+template <typename... Ranges>
+requires(sizeof...(Ranges) > 2) auto zip(const Ranges&... ranges) {
+  std::vector<std::tuple<std::remove_cvref_t<decltype(*ranges.begin())>...>> items;
+  const auto add = [&](auto... at) {
+    for (; (!(at == ranges.end()) && ...); (++at, ...)) items.emplace_back(*at...);
+  };
+  add(ranges.begin()...);
+  return items;
+}
+
 // min(history.history["val_loss"]). Throw InvalidArgument for an empty list.
 template <typename T>
 requires std::is_arithmetic_v<T> T min(const std::vector<T>& numbers) {
@@ -80,16 +84,35 @@ requires std::is_arithmetic_v<T> T max(const std::vector<T>& numbers) {
   return *std::max_element(numbers.begin(), numbers.end());
 }
 
-// Python's sorted(): the items of a list or another range, in ascending order; of a dict the keys.
+// Python's sorted(): the items of a list or another range, in ascending order; of a dict the keys. Pairs whose second
+// parts have no order, as those of items(), are sorted by the first.
 template <typename Range>
 auto sorted(const Range& items) {
   if constexpr (requires { items.keys(); }) {
     return sorted(items.keys());
   } else {
     List<std::remove_cvref_t<decltype(*items.begin())>> out(items.begin(), items.end());
-    std::sort(out.begin(), out.end());
+    std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+      if constexpr (
+          requires {
+            { a.second < b.second } -> std::convertible_to<bool>;
+          } ||
+          !requires { a.first < b.first; }) {
+        return a < b;
+      } else {
+        return a.first < b.first;
+      }
+    });
     return out;
   }
+}
+
+// Python's reversed(), and items[::-1] of a list.
+template <typename Range>
+auto reversed(const Range& items) {
+  List<std::remove_cvref_t<decltype(*items.begin())>> out(items.begin(), items.end());
+  std::reverse(out.begin(), out.end());
+  return out;
 }
 
 // for (const auto& [i, row] : enumerate(rows)): the items of a range, with their numbers from `start`.

@@ -218,11 +218,11 @@ requires std::is_arithmetic_v<T> Tensor where(const Tensor& condition, T yes, co
 
 // ---- reductions ----------------------------------------------------------------------------------------
 // Of tensors of equal shapes in a list, which is one tensor in Python: reduce_sum(losses).
-template <std::same_as<Tensors> List>
+template <std::derived_from<Tensors> List>
 Tensor reduce_sum(const List& values, const Axes& axes = std::nullopt) {
   return reduce_sum(stack(values), axes);
 }
-template <std::same_as<Tensors> List>
+template <std::derived_from<Tensors> List>
 Tensor reduce_mean(const List& values, const Axes& axes = std::nullopt) {
   return reduce_mean(stack(values), axes);
 }

@@ -19,6 +19,7 @@
 #include "lockstep/ops/linear_algebra.h"
 #include "lockstep/ops/lookup_tables.h"
 #include "lockstep/ops/math_functions.h"
+#include "lockstep/ops/mixed_values.h"
 #include "lockstep/ops/nn_functions.h"
 #include "lockstep/ops/operators.h"
 #include "lockstep/ops/quantization_functions.h"

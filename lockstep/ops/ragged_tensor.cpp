@@ -572,4 +572,8 @@ RaggedTensor reverse_ragged(const RaggedTensor& ragged, const Axes& axes) {
 }
 
 }  // namespace ops
+
+Tensor Tensor::to_tensor() const { return RaggedTensor(Nested<Tensor>(*this)).to_tensor(); }
+Json Tensor::to_list() const { return RaggedTensor(Nested<Tensor>(*this)).to_list(); }
+
 }  // namespace lockstep

@@ -15,15 +15,6 @@
 namespace lockstep::callbacks {
 namespace {
 
-TEST(Callbacks, NumbersAsPythonPrintsThem) {
-  EXPECT_EQ(python_repr(1), "1.0");
-  EXPECT_EQ(python_repr(1e-5), "1e-05");
-  EXPECT_EQ(python_repr(0.00010000000474974514), "0.00010000000474974514");
-  EXPECT_EQ(python_repr(1e22), "1e+22");
-  EXPECT_EQ(python_repr(NAN), "nan");
-  EXPECT_EQ(python_repr(-INFINITY), "-inf");
-}
-
 TEST(Callbacks, FilepathTemplates) {
   const Logs logs{{"val_loss", 0.12345}, {"loss", 2}};
   EXPECT_EQ(format_filepath("m{epoch:02d}-{val_loss:.2f}.keras", 2, {}, logs), "m03-0.12.keras");

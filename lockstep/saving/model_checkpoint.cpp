@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/log_internal.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/io/file_system.h"
@@ -35,7 +36,7 @@ std::string format_field(const std::string& filepath, const std::string& field,
                       : fmt::format(fmt::runtime(pattern), number->second);
     }
     if (const auto value = logs.find(name); value != logs.end()) {
-      return spec.empty() ? python_repr(value->second)
+      return spec.empty() ? python_float(value->second)
                           : fmt::format(fmt::runtime(pattern), without_sign_of_nan(value->second));
     }
   } catch (const fmt::format_error& error) {

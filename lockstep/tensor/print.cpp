@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
 #include "lockstep/tensor/array_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 #include "lockstep/tensor/print_options_internal.h"
@@ -288,6 +289,11 @@ ArrayPrintOptions array_print_options() {
 void set_array_print_options(const ArrayPrintOptions& options) {
   const std::lock_guard lock(options_mutex);
   options_of_process = options;
+}
+
+std::ostream& operator<<(std::ostream& out, const Item& item) {
+  if (item.is_bool()) return out << (item.integer() ? "True" : "False");
+  return item.is_integer() ? out << item.integer() : out << python_float(item.value());
 }
 
 std::string Tensor::to_string() const {

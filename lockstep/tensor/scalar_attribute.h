@@ -22,6 +22,9 @@ class ScalarAttribute : public Tensor {
   // Throw FailedPrecondition for a learning rate that is a schedule or a function.
   void assign(double value) const { assign_(value); }
   void assign(const Tensor& value) const { assign_(value.item<double>()); }
+  // optimizer.learning_rate() = 0.1
+  void operator=(double value) && { assign_(value); }
+  void operator*=(double factor) && { assign_(static_cast<double>(value_) * factor); }
 
   // With numbers it is a number.
 #define LOCKSTEP_ATTRIBUTE_OPERATOR(op)                                            \

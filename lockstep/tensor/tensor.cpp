@@ -329,6 +329,11 @@ E Tensor::item() const {
   return aten(*this).item().to<E>();
 }
 
+Item Tensor::item() const {
+  if (dtype() == DType::kBool) return item<bool>();
+  return is_integer(dtype()) ? Item(item<std::int64_t>()) : Item(item<double>());
+}
+
 template <>
 std::vector<std::string> Tensor::to_vector<std::string>() const {
   return string_values();

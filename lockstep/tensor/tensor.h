@@ -59,6 +59,40 @@ class Number {
   bool is_bool_;
 };
 
+// x.item(): the number in a tensor of one element, which prints as in Python and is a double elsewhere.
+class Item : public Number {
+ public:
+  using Number::Number;
+  explicit Item(Number number) : Number(number) {}
+  operator double() const { return value(); }
+};
+std::ostream& operator<<(std::ostream& out, const Item& item);
+// Next to other numbers, which these would be ambiguous with. Integers stay integers, except in a quotient.
+#define LOCKSTEP_ITEM_OPERATOR(op, result)                                           \
+  inline auto operator op(const Item& a, const Item& b) { return result(a, b, op); } \
+  template <typename T>                                                              \
+  requires std::is_arithmetic_v<T>                                                   \
+  auto operator op(const Item& a, T b) { return a op Item(b); }                      \
+  template <typename T>                                                              \
+  requires std::is_arithmetic_v<T>                                                   \
+  auto operator op(T a, const Item& b) { return Item(a) op b; }
+#define LOCKSTEP_OF_ITEMS(a, b, op) \
+  (a.is_integer() && b.is_integer() ? Item(a.integer() op b.integer()) : Item(a.value() op b.value()))
+#define LOCKSTEP_OF_VALUES(a, b, op) (a.value() op b.value())
+LOCKSTEP_ITEM_OPERATOR(+, LOCKSTEP_OF_ITEMS)
+LOCKSTEP_ITEM_OPERATOR(-, LOCKSTEP_OF_ITEMS)
+LOCKSTEP_ITEM_OPERATOR(*, LOCKSTEP_OF_ITEMS)
+LOCKSTEP_ITEM_OPERATOR(/, LOCKSTEP_OF_VALUES)
+LOCKSTEP_ITEM_OPERATOR(<, LOCKSTEP_OF_VALUES)
+LOCKSTEP_ITEM_OPERATOR(<=, LOCKSTEP_OF_VALUES)
+LOCKSTEP_ITEM_OPERATOR(>, LOCKSTEP_OF_VALUES)
+LOCKSTEP_ITEM_OPERATOR(>=, LOCKSTEP_OF_VALUES)
+LOCKSTEP_ITEM_OPERATOR(==, LOCKSTEP_OF_VALUES)
+LOCKSTEP_ITEM_OPERATOR(!=, LOCKSTEP_OF_VALUES)
+#undef LOCKSTEP_OF_ITEMS
+#undef LOCKSTEP_OF_VALUES
+#undef LOCKSTEP_ITEM_OPERATOR
+
 // Numbers, booleans or strings in braces, nested as the axes of a tensor: {{1, 2}, {3, 4}}.
 class Values {
  public:
@@ -194,6 +228,7 @@ class Tensor {
   // The single element of a tensor with one element, converted.
   template <typename T>
   T item() const;
+  Item item() const;
   // float(t), int(t), …: the same.
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
   explicit operator T() const {
@@ -211,6 +246,9 @@ class Tensor {
   Tensor numpy() const;
   // The elements as lists in lists, as x.tolist() of an array. Throws InvalidArgument for complex numbers.
   Json tolist() const;
+  // Of a ragged value in a structure: RaggedTensor's functions of these names. Defined in ops/ragged_tensor.cpp.
+  Tensor to_tensor() const;
+  Json to_list() const;
   // tf.Tensor.set_shape: throws InvalidArgument unless the tensor has this shape, which may have unknown extents.
   void set_shape(const Shape& shape) const;
   Tensor reshape(const ShapeArg& shape) const;

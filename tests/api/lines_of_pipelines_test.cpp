@@ -12,10 +12,11 @@
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
 namespace layers = lockstep::keras::layers;
-namespace tf = lockstep::ops;
 using ls::Tensor;
 
 namespace pipelines {
+
+namespace tf = lockstep::ops;
 
 TEST(PaddedBatch, TakesShapesAndValuesByName) {
   const auto dataset = ls::data::Dataset::range(3).map([](const ls::Tensor& i) -> ls::Nested<ls::Tensor> {

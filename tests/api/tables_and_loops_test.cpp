@@ -9,11 +9,12 @@
 #include "tests/api/results.h"
 
 namespace ls = lockstep;
-namespace tf = lockstep::ops;
 namespace kops = lockstep::keras::ops;
 using ls::Tensor;
 
 namespace tables_and_loops {
+
+namespace tf = lockstep::ops;
 
 TEST(TablesTest, StaticAndMutableTablesLookUpWhatWasPutIn) {
   const ls::lookup::KeyValueTensorInitializer init(ls::constant({"a", "b", "c"}), ls::constant({1, 2, 3}));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/callbacks/monitors.h"
@@ -104,7 +105,7 @@ class CsvWriter final : public Callback, public keras::ReadsTogether {
 
   // A vector as Keras writes it: "[1.0, 0.5]".
   static std::string field_of(const keras::LogValue& value) {
-    if (!value.is_vector()) return python_repr(value);
+    if (!value.is_vector()) return python_float(value);
     std::string numbers;
     for (const double number : value.numbers())
       numbers += (numbers.empty() ? "" : ", ") + fmt::format("{}", static_cast<float>(number));

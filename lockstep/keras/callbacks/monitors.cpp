@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/log_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 
@@ -57,13 +58,6 @@ std::string log_names(const Logs& logs) {
   std::string names;
   for (const auto& [name, value] : logs) names += (names.empty() ? "" : ",") + name;
   return names;
-}
-
-std::string python_repr(double value) {
-  if (std::isnan(value)) return "nan";
-  std::string text = fmt::format("{}", value);
-  if (text.find_first_of(".einf") == std::string::npos) text += ".0";
-  return text;
 }
 
 double without_sign_of_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
@@ -165,7 +159,7 @@ class Plateau final : public Callback, public keras::ReadsTogether {
         monitor_("ReduceLROnPlateau", options_.monitor, options_.mode, options_.min_delta) {
     if (options_.factor >= 1.0) {
       throw_invalid_argument(fmt::format("ReduceLROnPlateau does not support a factor >= 1.0. Received factor={}",
-                                         python_repr(options_.factor)));
+                                         python_float(options_.factor)));
     }
   }
 
@@ -216,7 +210,7 @@ class Plateau final : public Callback, public keras::ReadsTogether {
     optimizer.set_learning_rate(rate);
     if (options_.verbose > 0) {
       print_message(
-          fmt::format("\nEpoch {}: ReduceLROnPlateau reducing learning rate to {}.", epoch + 1, python_repr(rate)));
+          fmt::format("\nEpoch {}: ReduceLROnPlateau reducing learning rate to {}.", epoch + 1, python_float(rate)));
     }
     return true;
   }
@@ -240,7 +234,7 @@ class Scheduler final : public Callback, public keras::ReadsTogether {
     optimizer.set_learning_rate(rate);
     if (verbose_ > 0) {
       print_message(
-          fmt::format("\nEpoch {}: LearningRateScheduler setting learning rate to {}.", epoch + 1, python_repr(rate)));
+          fmt::format("\nEpoch {}: LearningRateScheduler setting learning rate to {}.", epoch + 1, python_float(rate)));
     }
   }
   // The rate was set when the epoch began, and the optimizer still has it.
@@ -264,7 +258,7 @@ class NaNTerminator final : public Callback, public keras::ReadsTogether {
     if (raise_error_) {
       throw_out_of_range(
           fmt::format("NaN or Inf loss encountered at batch {}. Loss value: {}. Terminating training immediately.",
-                      batch, python_repr(loss->second)));
+                      batch, python_float(loss->second)));
     }
     print_message(fmt::format("Batch {}: Invalid loss, terminating training", batch));
     trainer_->stop_training = true;

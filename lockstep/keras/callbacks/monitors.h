@@ -43,8 +43,6 @@ class Monitor {
 
 // "loss,val_loss": the names in warnings about a missing value.
 std::string log_names(const Logs& logs);
-// A double as Python prints it: 1.0, 1e-05.
-std::string python_repr(double value);
 // For formats: Python writes no sign of NaN.
 double without_sign_of_nan(double value);
 // For saved states: null for none.

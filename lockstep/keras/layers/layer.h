@@ -312,15 +312,17 @@ class Layer : public Operation {
   void set_maker(std::function<LayerHandle()> maker) { maker_ = std::move(maker); }
   const regularizers::RegularizerPtr& activity_regularizer() const { return activity_regularizer_; }
 
- protected:
-  // `class_name` names the class in files and, in snake case, its objects; by default the name of the C++ class. (A
-  // template, because GCC would take the options in braces for the arguments of a string.)
+  // Public for classes with `using Layer::Layer;`. `class_name` names the class in files and, in snake case, its
+  // objects; by default the name of the C++ class. (A template, because GCC would take the options in braces for the
+  // arguments of a string.)
   Layer() = default;
   explicit Layer(Options options) : Layer(std::string(), std::move(options)) {}
   template <std::convertible_to<std::string> Name>
   explicit Layer(const Name& class_name, Options options = {}) {
     configure(class_name, std::move(options));
   }
+
+ protected:
   VariablePtr add_weight(WeightOptions options);
   void remove_weight(const VariablePtr& variable);
   // The part of quantize() that a class does: it replaces the variables.

@@ -71,7 +71,7 @@ void fields(V& v, CosineDecayRestartsOptions& o) {
 template <typename V>
 void fields(V& v, PiecewiseConstantDecayOptions& o) {
   v("boundaries", keras::WholeNumbersIfPossible{o.boundaries}, Field::kRequired);
-  v("values", o.values, Field::kRequired);
+  v("values", static_cast<std::vector<double>&>(o.values), Field::kRequired);
   v("name", keras::null_ignored(o.name));
 }
 

@@ -144,15 +144,23 @@ LOCKSTEP_RATE_AND_STEPS_BY_POSITION(CosineDecayRestarts, first_decay_steps)
 #undef LOCKSTEP_RATE_AND_STEPS_BY_POSITION
 #undef LOCKSTEP_DECAY_RATE_BY_POSITION
 
+// A list of numbers, also of a vector of integers.
+class NumberList : public std::vector<double> {
+ public:
+  using std::vector<double>::vector;
+  template <typename T>
+  requires std::is_arithmetic_v<T> NumberList(const std::vector<T>& numbers)
+      : std::vector<double>(numbers.begin(), numbers.end()) {}
+};
 struct PiecewiseConstantDecayOptions {
   FieldNamesOnly names_only = {};
-  std::vector<double> boundaries = {};
-  std::vector<double> values = {};
+  NumberList boundaries = {};
+  NumberList values = {};
   std::string name = "PiecewiseConstant";
 };
 // values[i] where i boundaries are below t. Throws InvalidArgument unless there is one value more than boundaries.
 SchedulePtr PiecewiseConstantDecay(PiecewiseConstantDecayOptions options);
-inline SchedulePtr PiecewiseConstantDecay(std::vector<double> boundaries, std::vector<double> values,
+inline SchedulePtr PiecewiseConstantDecay(NumberList boundaries, NumberList values,
                                           std::string name = "PiecewiseConstant") {
   return PiecewiseConstantDecay(
       {.boundaries = std::move(boundaries), .values = std::move(values), .name = std::move(name)});

@@ -1,0 +1,35 @@
+#include "lockstep/ops/mixed_values.h"
+
+#include <algorithm>
+
+namespace lockstep::ops {
+
+DType MixedValues::dtype() const {
+  if (tensor_.defined()) return tensor_.dtype();
+  for (const MixedValues& item : items_) {
+    if (const DType found = item.dtype(); found != DType::kInvalid) return found;
+  }
+  return DType::kInvalid;
+}
+
+Values MixedValues::values() const {
+  if (!is_list_) return *number_;
+  std::vector<Values> items;
+  for (const MixedValues& item : items_) items.push_back(item.values());
+  return items;
+}
+
+Tensor MixedValues::stacked_as(DType dtype) const {
+  if (tensor_.defined()) return tensor_;
+  if (!is_list_) return constant(*number_, dtype);
+  Tensors items;
+  for (const MixedValues& item : items_) items.push_back(item.stacked_as(dtype));
+  return stack(items);
+}
+
+Tensor MixedValues::stacked() const {
+  const DType of_tensors = dtype();
+  return of_tensors == DType::kInvalid ? constant(values()) : stacked_as(of_tensors);
+}
+
+}  // namespace lockstep::ops
