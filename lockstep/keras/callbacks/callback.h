@@ -218,6 +218,7 @@ class History : public Callback {
       return contains(name) ? (*this)[name] : otherwise;
     }
     List<std::string> keys() const;
+    const Values& items() const { return *this; }
   };
   Values history;
 

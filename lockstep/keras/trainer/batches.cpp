@@ -29,6 +29,8 @@ class ArrayBatches : public BatchSource {
     if (!options_.class_weight.empty()) {
       data_.sample_weight = apply_class_weight(data_.y, data_.sample_weight, options_.class_weight);
     }
+    for (const Structure* part : {&data_.x, &data_.y, &data_.sample_weight})
+      part->visit([&](const Tensor& leaf) { has_other_fractions_ |= leaf.defined() && is_other_fraction(leaf); });
   }
 
   std::optional<std::int64_t> num_batches() const override {
@@ -65,20 +67,30 @@ class ArrayBatches : public BatchSource {
     if (next_ >= rows_) return std::nullopt;
     const std::int64_t begin = next_;
     next_ = std::min(rows_, next_ + options_.batch_size);
-    if (order_.empty()) return batch_slice(data_, begin, next_);
+    if (order_.empty()) return standardized(batch_slice(data_, begin, next_));
     const Tensor indices =
         Tensor::from_vector(std::vector<std::int64_t>(order_.begin() + begin, order_.begin() + next_));
     const auto take = [&](const Tensor& leaf) { return ops::gather(leaf, indices); };
-    return Batch{map_defined(data_.x, take), map_defined(data_.y, take), map_defined(data_.sample_weight, take)};
+    return standardized(
+        {map_defined(data_.x, take), map_defined(data_.y, take), map_defined(data_.sample_weight, take)});
   }
 
  private:
+  bool is_other_fraction(const Tensor& leaf) const { return is_floating(leaf.dtype()) && leaf.dtype() != floatx_; }
+  // As in Keras, fractions of arrays become floatx; those of datasets stay what they are.
+  Batch standardized(Batch batch) const {
+    if (!has_other_fractions_) return batch;
+    const auto cast = [&](const Tensor& leaf) { return is_other_fraction(leaf) ? ops::cast(leaf, floatx_) : leaf; };
+    return {map_defined(batch.x, cast), map_defined(batch.y, cast), map_defined(batch.sample_weight, cast)};
+  }
   void make_order(std::int64_t batch_size) {
     order_batch_size_ = batch_size;
     if (options_.shuffle == Shuffle::kSamples) order_ = data::fit_order(rows_, seeds_);
     if (options_.shuffle == Shuffle::kBatch) order_ = data::batch_order(rows_, batch_size, seeds_);
   }
 
+  const DType floatx_ = DTypeLike(default_floatx());
+  bool has_other_fractions_ = false;
   Batch data_;
   ArrayOptions options_;
   std::int64_t rows_ = 0;
