@@ -18,6 +18,7 @@
 #include "lockstep/ops/ops.h"
 #include "lockstep/positions.h"
 #include "lockstep/random/numpy_random.h"
+#include "lockstep/random/python_module.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/tensorflow_random.h"
 #include "lockstep/results.h"

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/keras/nn.h"
@@ -102,6 +103,35 @@ Tensor polyval(const T& coeffs, const Tensor& x) {
   Tensor sum = zeros_like(x);
   for (const Tensor& each : coeffs) sum = sum * x + each;
   return sum;
+}
+
+// Lists of numbers and tensors.
+template <std::same_as<MixedValues> L = MixedValues>
+Tensor stack(const L& values, int axis = 0) {
+  return values.stacked(axis);
+}
+template <std::same_as<MixedValues> L = MixedValues>
+Tensor stack(const L& values, const OneAxisKeywords& o) {
+  return values.stacked(o.axis);
+}
+
+// The initial value a number: foldl(add, x, 0.0), scan(add, x, 0.0).
+#define LOCKSTEP_MIXED(function)                                                                                \
+  template <typename Fn, typename N>                                                                            \
+  requires std::is_arithmetic_v<N> Nested<Tensor> function(Fn fn, const Nested<Tensor>& elems, N initializer) { \
+    return function(std::move(fn), elems, Nested<Tensor>(Tensor(initializer)));                                 \
+  }
+LOCKSTEP_MIXED(foldl)
+LOCKSTEP_MIXED(foldr)
+#undef LOCKSTEP_MIXED
+template <typename Fn, typename T>
+requires(std::is_convertible_v<const T&, Tensor> ||
+         std::is_convertible_v<const T&, Nested<Tensor>>) Nested<Tensor> scan(Fn fn, const Nested<Tensor>& elems,
+                                                                              const T& initializer) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return scan(std::move(fn), elems, ScanKeywords{{}, Nested<Tensor>(Tensor(initializer))});
+  else
+    return scan(std::move(fn), elems, ScanKeywords{{}, initializer});
 }
 
 // Of three vectors: all (y, x, z), or with indexing "ij" (x, y, z).
@@ -226,6 +256,15 @@ LOCKSTEP_MIXED(avg_pool)
 }  // namespace lockstep::nn
 
 namespace lockstep::keras_ops {
+
+template <std::same_as<lockstep::ops::MixedValues> L = lockstep::ops::MixedValues>
+Tensor convert_to_tensor(const L& x) {
+  return convert_to_tensor(x.stacked());
+}
+template <std::same_as<lockstep::ops::MixedValues> L = lockstep::ops::MixedValues>
+Tensor stack(const L& x, int axis = 0) {
+  return x.stacked(axis);
+}
 
 struct BatchNormalizationOptions {
   FieldNamesOnly names_only = {};

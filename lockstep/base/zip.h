@@ -72,6 +72,22 @@ requires(sizeof...(Ranges) > 2) auto zip(const Ranges&... ranges) {
   return items;
 }
 
+namespace python::itertools {
+
+// itertools.product: one item of each list, in all combinations; the last list changes first.
+//   for (const auto& [units, rate] : product(all_units, rates))
+inline std::vector<std::tuple<>> product() { return {{}}; }
+template <typename A, typename... More>
+std::vector<std::tuple<A, More...>> product(const std::vector<A>& first, const std::vector<More>&... more) {
+  std::vector<std::tuple<A, More...>> items;
+  const auto others = product(more...);
+  for (const A& item : first)
+    for (const auto& other : others) items.push_back(std::tuple_cat(std::tuple<A>(item), other));
+  return items;
+}
+
+}  // namespace python::itertools
+
 // min(history.history["val_loss"]). Throw InvalidArgument for an empty list.
 template <typename T>
 requires std::is_arithmetic_v<T> T min(const std::vector<T>& numbers) {

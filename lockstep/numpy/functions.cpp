@@ -91,6 +91,33 @@ Tensor those(const Tensor& flat, const std::vector<bool>& wanted, bool value) {
 
 }  // namespace
 
+finfo::finfo(DTypeLike of) : dtype(of) {
+  const auto set = [&](int digits, int exponents) {
+    bits = 1 + digits + exponents;
+    const int largest = (1 << (exponents - 1)) - 1;
+    eps = std::ldexp(1.0, -digits);
+    max = std::ldexp(2.0 - eps, largest);
+    min = -max;
+    tiny = std::ldexp(1.0, 1 - largest);
+  };
+  if (dtype == DType::kFloat64 || dtype == DType::kComplex128)
+    set(52, 11);
+  else if (dtype == DType::kFloat32 || dtype == DType::kComplex64)
+    set(23, 8);
+  else if (dtype == DType::kFloat16)
+    set(10, 5);
+  else
+    throw_invalid_argument(fmt::format("np.finfo: found {}, expected a dtype of fractions", dtype_name(dtype)));
+}
+
+iinfo::iinfo(DTypeLike of) : dtype(of), bits(static_cast<int>(8 * dtype_size(dtype))) {
+  if (!is_integer(dtype))
+    throw_invalid_argument(fmt::format("np.iinfo: found {}, expected a dtype of integers", dtype_name(dtype)));
+  const bool is_signed = dtype_name(dtype).front() == 'i';
+  max = ~std::uint64_t{0} >> (64 - bits + (is_signed ? 1 : 0));
+  if (is_signed) min = -static_cast<std::int64_t>(max) - 1;
+}
+
 Tensor unique(const Array& ar) {
   const Tensor flat = ar.flatten();
   return elements(flat, groups_of(flat).index);
@@ -186,6 +213,26 @@ Tensor argwhere(const Array& a) { return ops::where(static_cast<const Tensor&>(a
 
 Tensor diff(const Array& a, const DiffKeywords& o) {
   return keras_ops::diff(static_cast<const Tensor&>(a), o.n, o.axis).numpy();
+}
+
+keras::Structure gradient(const Array& f, double spacing, const GradientKeywords& o) {
+  const Tensor x = internal::to_float(f);
+  const auto along = [&](int axis) {
+    const std::int64_t count = x.dim(axis < 0 ? axis + x.rank() : axis);
+    if (count < 2)
+      throw_invalid_argument(fmt::format("np.gradient: axis {} has {} elements, expected 2 or more", axis, count));
+    const auto part = [&](std::int64_t begin, std::int64_t end) {
+      return keras_ops::take(x, np::arange(begin, end), axis);
+    };
+    const Tensor inner = (part(2, count) - part(0, count - 2)) / (2.0 * spacing);
+    const Tensor first = (part(1, 2) - part(0, 1)) / spacing,
+                 last = (part(count - 1, count) - part(count - 2, count - 1)) / spacing;
+    return keras_ops::concatenate({first, inner, last}, axis).numpy();
+  };
+  if (o.axis || x.rank() == 1) return along(o.axis.value_or(0));
+  keras::Structure::List all;
+  for (int axis = 0; axis < x.rank(); ++axis) all.push_back(along(axis));
+  return keras::Structure::list(std::move(all));
 }
 
 Tensor average(const Array& a, const AverageKeywords& o) {

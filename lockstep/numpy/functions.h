@@ -15,6 +15,25 @@
 
 namespace lockstep::np {
 
+using ndarray = Tensor;
+
+// finfo(float32).eps, iinfo(uint8).max: the limits of a dtype. Throw InvalidArgument for a dtype of another kind.
+struct finfo {
+  explicit finfo(DTypeLike dtype);
+  DType dtype;
+  int bits = 0;
+  double eps = 0;  // the distance from 1 to the next number
+  double max = 0, min = 0;
+  double tiny = 0;  // the smallest positive number with all digits
+};
+struct iinfo {
+  explicit iinfo(DTypeLike dtype);
+  DType dtype;
+  int bits = 0;
+  std::int64_t min = 0;
+  std::uint64_t max = 0;
+};
+
 // ---- sets and counts ----
 // The different elements in ascending order, of texts too.
 Tensor unique(const Array& ar);
@@ -113,6 +132,14 @@ template <std::integral I>
 Tensor diff(const Array& a, I n, int axis = -1) {
   return diff(a, DiffKeywords{{}, static_cast<int>(n), axis});
 }
+// Differences of the neighbours on both sides, at the ends of one side, over their distance: along one axis, or of
+// several axes a list, one for each.
+struct GradientKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<int> axis = std::nullopt;
+};
+keras::Structure gradient(const Array& f, double spacing, const GradientKeywords& o = {});
+inline keras::Structure gradient(const Array& f, const GradientKeywords& o = {}) { return gradient(f, 1.0, o); }
 struct AverageKeywords {
   FieldNamesOnly names_only = {};
   std::optional<int> axis = std::nullopt;

@@ -163,7 +163,10 @@ void assign_part(const Tensor& part, const Tensor& values) {
   }
   try {
     const at::NoGradGuard guard;
-    write_part(*part.impl()->part, aten(values).detach());
+    at::Tensor given = aten(values).detach();
+    // As in NumPy, leading axes of extent 1 that the elements do not have are left out.
+    while (part.rank() > 0 && given.dim() > part.rank() && given.size(0) == 1) given = given[0];
+    write_part(*part.impl()->part, given);
   } catch (const c10::Error&) {
     throw_invalid_argument(fmt::format("values of shape {} cannot be assigned to elements of shape {}",
                                        values.shape().to_string(), part.shape().to_string()));

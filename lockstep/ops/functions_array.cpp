@@ -112,7 +112,16 @@ Tensor concat(const Tensors& values, int axis) {
   return call1("ConcatV2", inputs);
 }
 Tensor stack(const Tensors& values, int axis) {
-  return call1("Pack", values, {{"axis", static_cast<std::int64_t>(axis)}});
+  const auto of_number = [](const Tensor& value) { return value.is_number(); };
+  const auto tensor = std::ranges::find_if_not(values, of_number);
+  if (tensor == values.end() || std::ranges::none_of(values, of_number))
+    return call1("Pack", values, {{"axis", static_cast<std::int64_t>(axis)}});
+  // A number takes the dtype of the tensors, where that can hold it.
+  Tensors parts = values;
+  for (Tensor& part : parts)
+    if (part.is_number() && (is_floating(tensor->dtype()) || !is_floating(part.dtype())))
+      part = cast(part, tensor->dtype());
+  return call1("Pack", parts, {{"axis", static_cast<std::int64_t>(axis)}});
 }
 Unpacked unstack(const Tensor& x, int axis) {
   const std::int64_t num = x.dim(whole_axis(x, axis, "unstack"));

@@ -19,17 +19,18 @@ Values MixedValues::values() const {
   return items;
 }
 
-Tensor MixedValues::stacked_as(DType dtype) const {
+Tensor MixedValues::stacked_as(DType dtype, int axis) const {
   if (tensor_.defined()) return tensor_;
   if (!is_list_) return constant(*number_, dtype);
   Tensors items;
-  for (const MixedValues& item : items_) items.push_back(item.stacked_as(dtype));
-  return stack(items);
+  for (const MixedValues& item : items_) items.push_back(item.stacked_as(dtype, 0));
+  return stack(items, axis);
 }
 
-Tensor MixedValues::stacked() const {
-  const DType of_tensors = dtype();
-  return of_tensors == DType::kInvalid ? constant(values()) : stacked_as(of_tensors);
+Tensor MixedValues::stacked(int axis, DType dtype) const {
+  if (const DType of_tensors = this->dtype(); of_tensors != DType::kInvalid) return stacked_as(of_tensors, axis);
+  const Tensor numbers = constant(values(), dtype);
+  return axis == 0 ? numbers : stack(unstack(numbers), axis);
 }
 
 }  // namespace lockstep::ops

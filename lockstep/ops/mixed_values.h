@@ -21,12 +21,13 @@ class MixedValues {
       : tensor_(static_cast<Tensor>(tensor)) {}
   MixedValues(std::initializer_list<MixedValues> items) : items_(items), is_list_(true) {}
 
-  // Throws InvalidArgument for lists of different lengths, shapes or dtypes.
-  Tensor stacked() const;
+  // Numbers alone have this dtype; by default that of constant(). Throws InvalidArgument for lists of different
+  // lengths, shapes or dtypes.
+  Tensor stacked(int axis = 0, DType dtype = DType::kInvalid) const;
 
  private:
   Values values() const;
-  Tensor stacked_as(DType dtype) const;
+  Tensor stacked_as(DType dtype, int axis) const;
   DType dtype() const;  // of the first tensor
 
   std::optional<Values> number_;
@@ -38,7 +39,7 @@ class MixedValues {
 // Templates, which lose against lists of one kind.
 template <int = 0>
 Tensor constant(std::initializer_list<MixedValues> values, const ConstantKeywords& keywords = {}) {
-  return constant(MixedValues(values).stacked(), keywords);
+  return constant(MixedValues(values).stacked(0, keywords.dtype), keywords);
 }
 template <int = 0>
 Tensor convert_to_tensor(std::initializer_list<MixedValues> values, const ConvertKeywords& keywords = {}) {

@@ -32,4 +32,8 @@ void with_numpy_random(const std::function<void(NumpyRandom&)>& use);
 // numpy.random.seed.
 void seed_numpy_random(std::uint32_t seed);
 
+// The same of Python's.
+void with_python_random(const std::function<void(PythonRandom&)>& use);
+void seed_python_random(std::int64_t seed);
+
 }  // namespace lockstep::random

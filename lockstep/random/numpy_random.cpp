@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -86,13 +87,13 @@ Tensor rows_of(Numbers& numbers, const Tensor& rows) {
 // Positions in the running sum of the probabilities.
 template <typename Numbers>
 Tensor weighted(Numbers& numbers, std::int64_t count, const ChoiceKeywords& o) {
-  std::vector<double> sums = o.p;
+  std::vector<double> sums = o.p.values;
   if (static_cast<std::int64_t>(sums.size()) != count)
     throw_invalid_argument(fmt::format("np.random.choice: p has {} numbers, expected {}", sums.size(), count));
   if (std::any_of(sums.begin(), sums.end(), [](double p) { return !(p >= 0); }))
     throw_invalid_argument("np.random.choice: p has numbers below 0");
   std::partial_sum(sums.begin(), sums.end(), sums.begin());
-  if (sums.empty() || std::abs(sums.back() - 1) > 1.5e-8)
+  if (sums.empty() || std::abs(sums.back() - 1) > o.p.tolerance)
     throw_invalid_argument("np.random.choice: the sum of p is not 1");
   const double total = sums.back();
   for (double& sum : sums) sum /= total;
@@ -104,14 +105,14 @@ template <typename Numbers, typename First>
 Tensor choice_of(Numbers& numbers, std::int64_t count, const ChoiceKeywords& o, const First& first) {
   if (count <= 0) throw_invalid_argument("np.random.choice: nothing to choose from");
   if (!o.replace) {
-    if (!o.p.empty()) throw_unimplemented("np.random.choice: p with replace = false");
+    if (!o.p.values.empty()) throw_unimplemented("np.random.choice: p with replace = false");
     const auto wanted = static_cast<std::int64_t>(count_of(o.size));
     if (wanted > count)
       throw_invalid_argument(
           fmt::format("np.random.choice: {} of {} cannot be chosen with replace = false", wanted, count));
     return first(wanted);
   }
-  if (!o.p.empty()) return weighted(numbers, count, o);
+  if (!o.p.values.empty()) return weighted(numbers, count, o);
   return integers_of(numbers, 0, count, {{}, o.size});
 }
 Tensor choice_of(NumpyRandom& numbers, std::int64_t count, const ChoiceKeywords& o) {
@@ -140,6 +141,14 @@ Tensor of_process(const Use& use) {
 }
 
 }  // namespace
+
+Probabilities Probabilities::of_array(const Tensor& array) {
+  Probabilities p(ops::cast(array, DType::kFloat64).to_vector<double>());
+  const auto at_least = [&](double epsilon) { p.tolerance = std::max(p.tolerance, std::sqrt(epsilon)); };
+  if (array.dtype() == DType::kFloat32) at_least(std::numeric_limits<float>::epsilon());
+  if (array.dtype() == DType::kFloat16) at_least(std::ldexp(1.0, -10));
+  return p;
+}
 
 template <typename Numbers>
 Tensor Draws<Numbers>::uniform(double low, double high, const ShapeArg& size) {

@@ -12,8 +12,10 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,11 +48,29 @@ struct IntegersKeywords {
   ShapeArg size = {};
   DTypeLike dtype = DType::kInt64;  // or int32
 };
+// The probability of each: numbers in braces or in a vector, or an array, whose precision decides how close to 1
+// their sum has to be.
+class Probabilities {
+ public:
+  Probabilities() = default;
+  Probabilities(std::initializer_list<double> values) : values(values) {}
+  Probabilities(std::vector<double> values) : values(std::move(values)) {}
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor> && !std::is_same_v<T, std::vector<double>>)
+      Probabilities(const T& array)
+      : Probabilities(of_array(array)) {}
+
+  std::vector<double> values;
+  double tolerance = 1.5e-8;  // the square root of float64's epsilon
+
+ private:
+  static Probabilities of_array(const Tensor& array);
+};
 struct ChoiceKeywords {
   FieldNamesOnly names_only = {};
   ShapeArg size = {};
   bool replace = true;
-  std::vector<double> p = {};  // the probability of each; none: the same of all
+  Probabilities p = {};  // none: the same of all
 };
 
 namespace internal {
@@ -84,6 +104,11 @@ class Draws {
   // Numbers from 0 to count - 1, or elements of a vector. Generator throws Unimplemented for replace = false.
   Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
   Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
+  // choice(5, 3). A template, because GCC would take {.size = {3}} for a shape.
+  template <typename From, std::convertible_to<ShapeArg> Size>
+  Tensor choice(const From& from, const Size& size) {
+    return choice(from, ChoiceKeywords{.size = size});
+  }
 
  protected:
   explicit Draws(std::shared_ptr<Numbers> numbers) : numbers_(std::move(numbers)) {}
@@ -171,5 +196,9 @@ void shuffle(std::vector<T>& items) {
 }
 Tensor choice(std::int64_t count, const ChoiceKeywords& o = {});
 Tensor choice(const Tensor& from, const ChoiceKeywords& o = {});
+template <typename From, std::convertible_to<ShapeArg> Size>
+Tensor choice(const From& from, const Size& size) {
+  return choice(from, ChoiceKeywords{.size = size});
+}
 
 }  // namespace lockstep::np::random

@@ -193,6 +193,20 @@ void with_numpy_random(const std::function<void(NumpyRandom&)>& use) {
   use(all.numpy);
 }
 
+void with_python_random(const std::function<void(PythonRandom&)>& use) {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  all.refresh();
+  use(all.python);
+}
+
+void seed_python_random(std::int64_t seed) {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  all.seeded = true;
+  all.python.seed(seed);
+}
+
 void seed_numpy_random(std::uint32_t seed) {
   Generators& all = generators();
   const std::lock_guard lock(all.mutex);

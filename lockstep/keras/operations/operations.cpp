@@ -100,6 +100,17 @@ Tensor shaped(const char* class_name, const char* key, const Operand& x, const S
   return of_graph(keras::to_structure(x.value()).leaf(), shape);
 }
 
+// As Keras's: the shorter one of the shape and the repeats has ones in front.
+Tensor tile_of_graph(const Tensor& x, const ShapeArg& repeats) {
+  const Tensor multiples = ops::shape_tensor(repeats);
+  const std::int64_t missing = multiples.dim(0) - x.rank();
+  if (missing == 0) return ops::tile(x, multiples);
+  if (missing < 0) return ops::tile(x, ops::concat({ops::ones({-missing}, multiples.dtype()), multiples}, 0));
+  Tensor wider = x;
+  for (std::int64_t i = 0; i < missing; ++i) wider = ops::expand_dims(wider, 0);
+  return ops::tile(wider, multiples);
+}
+
 }  // namespace
 
 Tensor zeros(const ShapeArg& shape, DTypeLike dtype) { return ops::zeros(shape, dtype); }
@@ -114,7 +125,7 @@ Tensor reshape(const Operand& x, const ShapeArg& newshape) {
 Tensor broadcast_to(const Operand& x, const ShapeArg& shape) {
   return shaped("BroadcastTo", "shape", x, shape, ops::broadcast_to);
 }
-Tensor tile(const Operand& x, const ShapeArg& repeats) { return shaped("Tile", "repeats", x, repeats, ops::tile); }
+Tensor tile(const Operand& x, const ShapeArg& repeats) { return shaped("Tile", "repeats", x, repeats, tile_of_graph); }
 Tensor rearrange(const Operand& tensor, const std::string& pattern,
                  const std::map<std::string, std::int64_t>& axes_lengths) {
   keras::CallArguments call;

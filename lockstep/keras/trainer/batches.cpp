@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/fit_order_internal.h"
+#include "lockstep/keras/layers/dtype_policy.h"
 #include "lockstep/keras/trainer/epoch_iterator_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
