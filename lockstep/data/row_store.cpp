@@ -182,8 +182,8 @@ void internal::require_tensor(const Element& part, std::size_t place) {
   if (part.is_leaf()) return;
   throw_invalid_argument("Dataset: part " + std::to_string(place) + " of the element is a " +
                          (part.is_dict() ? "dict" : "tuple") +
-                         ", but the function was called with tensors: declare its parameters, this one as const "
-                         "ls::data::Element&");
+                         ", but the function was called with tensors: declare each of its parameters with a type, "
+                         "this one as const ls::data::Element&");
 }
 
 bool has_ragged(const Element& element) {

@@ -55,6 +55,9 @@ std::ostream& print_dict(std::ostream& out, const Entries& entries) {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const List<double>& list) { return print_items(out, list); }
+std::ostream& operator<<(std::ostream& out, const List<float>& list) {
+  return print_items(out, std::vector<double>(list.begin(), list.end()));
+}
 std::ostream& operator<<(std::ostream& out, const List<int>& list) { return print_items(out, list); }
 std::ostream& operator<<(std::ostream& out, const List<std::int64_t>& list) { return print_items(out, list); }
 std::ostream& operator<<(std::ostream& out, const List<std::string>& list) { return print_items(out, list); }

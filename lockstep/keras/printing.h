@@ -15,6 +15,7 @@
 namespace lockstep {
 
 std::ostream& operator<<(std::ostream& out, const List<double>& list);
+std::ostream& operator<<(std::ostream& out, const List<float>& list);
 std::ostream& operator<<(std::ostream& out, const List<int>& list);
 std::ostream& operator<<(std::ostream& out, const List<std::int64_t>& list);
 std::ostream& operator<<(std::ostream& out, const List<std::string>& list);

@@ -111,6 +111,9 @@ class Array : public Tensor {
   Array(const std::vector<T>& numbers) : Tensor(internal::of_python(Tensor(numbers), DType::kInvalid)) {}
   // The values that evaluate() returns: a number of one, a vector of several.
   Array(const keras::Results& results);
+  // One of them: const auto [loss, accuracy] = model.evaluate(x, y); np::round(accuracy, 4).
+  template <std::same_as<keras::LogValue> V>
+  Array(const V& value) : Array(static_cast<double>(value)) {}
   Array(std::initializer_list<Values> values) : Tensor(internal::of_python(Tensor(values), DType::kInvalid)) {}
   // Arrays in braces are a list of them, also one alone.
   template <int = 0>
@@ -474,12 +477,9 @@ inline Tensor cumprod(const Array& x, const AxisKeywords& o = {}) {
   return keras_ops::cumprod(whole ? internal::cast(flat, DType::kInt64) : flat, o.axis.value_or(0)).numpy();
 }
 inline Tensor cumprod(const Array& x, int axis) { return cumprod(x, {.axis = axis}); }
-inline Tensor argsort(const Array& x, int axis = -1) {
-  return internal::cast(ops::argsort(static_cast<const Tensor&>(x), axis), DType::kInt64);
-}
-inline Tensor sort(const Array& x, int axis = -1) {
-  return keras_ops::sort(static_cast<const Tensor&>(x), axis).numpy();
-}
+// Also of texts in one axis.
+Tensor argsort(const Array& x, int axis = -1);
+Tensor sort(const Array& x, int axis = -1);
 struct SortKeywords {
   FieldNamesOnly names_only = {};
   int axis = -1;

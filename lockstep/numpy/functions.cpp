@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <sstream>
 
@@ -116,6 +117,16 @@ iinfo::iinfo(DTypeLike of) : dtype(of), bits(static_cast<int>(8 * dtype_size(dty
   const bool is_signed = dtype_name(dtype).front() == 'i';
   max = ~std::uint64_t{0} >> (64 - bits + (is_signed ? 1 : 0));
   if (is_signed) min = -static_cast<std::int64_t>(max) - 1;
+}
+Tensor argsort(const Array& x, int axis) {
+  if (x.dtype() != DType::kString)
+    return internal::cast(ops::argsort(static_cast<const Tensor&>(x), axis), DType::kInt64);
+  if (x.rank() != 1) throw_unimplemented(fmt::format("np.sort: texts of {} axes, expected one", x.rank()));
+  return array_of(order_of(x.to_vector<std::string>()));
+}
+Tensor sort(const Array& x, int axis) {
+  if (x.dtype() == DType::kString) return elements(x, order_of(x.to_vector<std::string>()));
+  return keras_ops::sort(static_cast<const Tensor&>(x), axis).numpy();
 }
 
 Tensor unique(const Array& ar) {
@@ -367,20 +378,25 @@ std::vector<std::string> words_of(const std::string& line, const std::string& de
   return words;
 }
 
-double number_of(std::string word, const std::string& file, std::size_t line) {
+std::optional<double> number_of(std::string word) {
   word.erase(0, std::min(word.find_first_not_of(" \t\""), word.size()));
   word.erase(word.find_last_not_of(" \t\"") + 1);
   double value = 0;
   const char* const begin = word.data() + (word.starts_with('+') ? 1 : 0);
   const auto [end, error] = std::from_chars(begin, word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size())
-    throw_invalid_argument(fmt::format("np.loadtxt: {}, line {}: '{}' is not a number", file, line, word));
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
   return value;
 }
 
-}  // namespace
-
-Tensor loadtxt(const std::string& fname, const LoadtxtKeywords& o) {
+// What a field has that is not a number; nothing: it is an error.
+Tensor numbers_in(const std::string& fname, const LoadtxtKeywords& o, std::string_view who,
+                  std::optional<double> missing) {
+  const auto number_in = [&](const std::string& word, std::size_t line) {
+    const std::optional<double> found = number_of(word);
+    if (!found && !missing)
+      throw_invalid_argument(fmt::format("np.{}: {}, line {}: '{}' is not a number", who, fname, line, word));
+    return found ? *found : *missing;
+  };
   std::istringstream stream(io::read_text(io::posix_file_system(), fname, std::uint64_t{4} << 30));
   Doubles values;
   std::int64_t rows = 0, columns = 0;
@@ -395,18 +411,18 @@ Tensor loadtxt(const std::string& fname, const LoadtxtKeywords& o) {
     const auto given = static_cast<std::int64_t>(words.size());
     if (rows > 0 && o.usecols.empty() && given != columns) {
       throw_invalid_argument(
-          fmt::format("np.loadtxt: {}, line {}: found {} columns, expected {}", fname, number, given, columns));
+          fmt::format("np.{}: {}, line {}: found {} columns, expected {}", who, fname, number, given, columns));
     }
     if (o.usecols.empty()) {
-      for (const std::string& word : words) values.push_back(number_of(word, fname, number));
+      for (const std::string& word : words) values.push_back(number_in(word, number));
     } else {
       for (const std::int64_t column : o.usecols) {
         const std::int64_t at = column < 0 ? column + given : column;
         if (at < 0 || at >= given) {
-          throw_invalid_argument(fmt::format("np.loadtxt: {}, line {}: found {} columns, none with index {}", fname,
+          throw_invalid_argument(fmt::format("np.{}: {}, line {}: found {} columns, none with index {}", who, fname,
                                              number, given, column));
         }
-        values.push_back(number_of(words[static_cast<std::size_t>(at)], fname, number));
+        values.push_back(number_in(words[static_cast<std::size_t>(at)], number));
       }
     }
     columns = o.usecols.empty() ? given : static_cast<std::int64_t>(o.usecols.size());
@@ -414,6 +430,21 @@ Tensor loadtxt(const std::string& fname, const LoadtxtKeywords& o) {
   }
   const Tensor flat = internal::cast(array_of(values), o.dtype);
   return rows > 1 && columns > 1 ? flat.reshape(rows, columns) : flat;
+}
+
+}  // namespace
+
+Tensor loadtxt(const std::string& fname, const LoadtxtKeywords& o) {
+  return numbers_in(fname, o, "loadtxt", std::nullopt);
+}
+Tensor genfromtxt(const std::string& fname, const GenfromtxtKeywords& o) {
+  return numbers_in(fname,
+                    {.delimiter = o.delimiter,
+                     .skiprows = o.skip_header,
+                     .usecols = o.usecols,
+                     .dtype = o.dtype,
+                     .comments = o.comments},
+                    "genfromtxt", std::numeric_limits<double>::quiet_NaN());
 }
 
 namespace {

@@ -320,6 +320,16 @@ struct LoadtxtKeywords {
 // The numbers of a file, a row for each line; of one row or column a vector. Throws NotFound when the file does not
 // exist, and InvalidArgument, with the line, when a field is not a number or the rows have different lengths.
 Tensor loadtxt(const std::string& fname, const LoadtxtKeywords& o = {});
+struct GenfromtxtKeywords {
+  FieldNamesOnly names_only = {};
+  std::string delimiter = {};  // default: white space
+  std::int64_t skip_header = 0;
+  std::vector<std::int64_t> usecols = {};
+  DTypeLike dtype = DType::kFloat64;
+  std::string comments = "#";
+};
+// As loadtxt(), but fields that are no numbers are NaN.
+Tensor genfromtxt(const std::string& fname, const GenfromtxtKeywords& o = {});
 struct SavetxtKeywords {
   FieldNamesOnly names_only = {};
   std::string fmt = "%.18e";  // of each number, or of a row

@@ -55,6 +55,11 @@ class DeserializedObject {
   operator constraints::ConstraintPtr() const;
   operator keras::CallbackPtr() const;
   operator activations::ActivationPtr() const;
+  // Texts and lists of texts are themselves: the names of losses, metrics and optimizers.
+  template <typename T>
+  requires(std::same_as<T, std::string> || std::same_as<T, std::vector<std::string>>) operator T() const {
+    return config_.get<T>();
+  }
   template <typename L>
   operator keras::CustomLayer<L>() const {
     return keras::CustomLayer<L>(std::dynamic_pointer_cast<L>(std::shared_ptr<keras::Layer>(layer())));

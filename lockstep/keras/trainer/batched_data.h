@@ -45,6 +45,7 @@ class PyDataset {
   virtual data::Element operator[](std::int64_t index) = 0;
   // __len__: how many batches there are. A class overrides it or num_batches().
   virtual std::int64_t len() const;
+  std::int64_t size() const { return len(); }  // of ls::len(dataset)
   // Nothing: without end.
   virtual std::optional<std::int64_t> num_batches() const { return len(); }
   // Called as Keras calls them: on_epoch_end() also before the first epoch.
