@@ -247,6 +247,12 @@ std::vector<JsonMember>& Json::items() & { return const_cast<std::vector<JsonMem
 
 std::vector<JsonMember> Json::items() && { return std::move(items()); }
 
+List<std::string> Json::keys() const {
+  List<std::string> keys;
+  for (const auto& [key, value] : items()) keys.push_back(key);
+  return keys;
+}
+
 const std::vector<JsonMember>& Json::items() const& {
   static const std::vector<JsonMember> kNone;
   if (is_null()) return kNone;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/list.h"
 
 namespace lockstep {
 
@@ -224,6 +225,7 @@ class Json {
     return found ? found->get<T>() : otherwise;
   }
   std::string value(std::string_view key, const char* otherwise) const { return value(key, std::string(otherwise)); }
+  List<std::string> keys() const;  // of an object, in order
   // for (const auto& [key, value] : json.items()). Null has none.
   std::vector<JsonMember>& items() &;
   const std::vector<JsonMember>& items() const&;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/composite_specs.h"
 #include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/ops/ragged_elements_internal.h"
@@ -34,6 +35,8 @@ void TraceKey::add_tensors(const Nested<Tensor>& tensors) {
 }  // namespace lockstep::internal
 
 namespace lockstep {
+
+bool executing_eagerly() { return !ops::FunctionDraws::active() && !ops::ScopedRecorder::active(); }
 
 Nested<TensorSpec> specs_of(const Nested<Tensor>& arguments) {
   return arguments.map([](const Tensor& tensor) { return TensorSpec(tensor.shape(), tensor.dtype()); });

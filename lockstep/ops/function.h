@@ -356,8 +356,9 @@ class Function {
   std::shared_ptr<State> state_;
 };
 
-// tf.executing_eagerly(): functions of datasets and tf.function run at once as well.
-inline bool executing_eagerly() { return true; }
+// tf.executing_eagerly(): false in functions of datasets, in tf.function and in the steps of fit, as in TensorFlow,
+// though they run at once.
+bool executing_eagerly();
 // with tf.device("CPU:0"): here all tensors are on the CPU; a scope, `const ls::device cpu("CPU:0");`, has no effect.
 class [[maybe_unused]] device {
  public:

@@ -13,5 +13,8 @@ Tensors variants_of_rows(const RaggedTensor& ragged);
 bool holds_ragged(const Tensor& leaf);
 // Throws InvalidArgument unless holds_ragged(variant).
 RaggedTensor ragged_in(const Tensor& variant);
+// The rows of a sparse tensor of two axes that an operation returns, as its indices, values and shape, in a function
+// that is traced: each row has values at its first places.
+RaggedTensor traced_rows_of(const Tensors& sparse);
 
 }  // namespace lockstep::ops

@@ -71,6 +71,9 @@ RaggedTensor RaggedTensor::constant(const Values& values, DTypeLike dtype) {
 }
 
 RaggedTensor RaggedTensor::from_row_splits(const RaggedTensor& values, const Tensor& row_splits) {
+  // Those of traced functions are not checked.
+  if (row_splits.is_symbolic() && values.ragged_rank() == 0)
+    return RaggedTensor({}, values.values_, {ops::cast(row_splits, DType::kInt64)});
   const Ints splits = read(row_splits);
   const std::int64_t count = values.ragged_rank() > 0 ? values.nrows() : values.values_.dim(0);
   if (splits.empty() || splits.front() != 0 || splits.back() != count ||
@@ -338,9 +341,13 @@ Tensor RaggedTensor::to_tensor(const RaggedToTensorKeywords& keywords) const {
     inputs.push_back(splits);
     kinds.emplace_back("ROW_SPLITS");
   }
-  return ops::call1(
+  const Tensor made = ops::call1(
       "RaggedTensorToTensor", inputs,
       {{"row_partition_types", kinds}, {"num_row_partition_tensors", static_cast<std::int64_t>(kinds.size())}});
+  if (!made.is_symbolic() || made.shape().known_rank()) return made;
+  Ints dims(kinds.size() + 1, kUnknownDim);
+  dims.insert(dims.end(), values_.shape().begin() + 1, values_.shape().end());
+  return ops::ensure_shape(made, Shape(std::move(dims)));
 }
 SparseTensor RaggedTensor::to_sparse() const {
   Tensors inputs = nested_row_splits();

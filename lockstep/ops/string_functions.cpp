@@ -6,6 +6,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/ragged_elements_internal.h"
 #include "lockstep/ops/ragged_functions.h"
 
 namespace lockstep::strings {
@@ -48,6 +49,7 @@ Parts split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) 
   if (x.rank() > 1) return split(RaggedTensor::from_uniform_rows(x), separator, maxsplit);
   const Tensor texts = one_axis(x);
   const Tensors parts = ops::call("StringSplitV2", {texts, text(separator)}, {{"maxsplit", maxsplit}});
+  if (parts[0].is_symbolic()) return Parts(x.rank() == 0 ? RaggedTensor(parts[1]) : ops::traced_rows_of(parts));
   const std::vector<std::int64_t> places = parts[0].to_vector<std::int64_t>();
   const std::vector<std::string>& words = parts[1].string_values();
   std::vector<std::vector<std::string>> rows(static_cast<std::size_t>(texts.dim(0)));

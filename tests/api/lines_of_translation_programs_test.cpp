@@ -18,6 +18,74 @@ using ls::Tensor;
 
 namespace lines_of_translation_programs {
 
+const std::vector<std::string> kWords = {"the", "cat", "sat", "down"};
+Tensor sentences() { return tf::constant({"The cat sat!", "", "down the hill"}); }
+
+TEST(TranslationPrograms, RaggedTextVectorization) {
+  const auto layer = layers::TextVectorization({.vocabulary = kWords, .ragged = true});
+  const tf::RaggedTensor rows = layer(sentences());
+  EXPECT_EQ(rows.to_string(), "[[2, 3, 4], [], [5, 2, 1]]");
+  EXPECT_EQ(numbers(rows.index({ls::all, {1, {}}}).to_tensor()), (Numbers{3, 4, 0, 0, 2, 1}));
+  const auto text = [](const ls::keras::Structure& out) { return tf::RaggedTensor(out).to_string(); };
+  EXPECT_EQ(
+      text(layers::TextVectorization({.output_sequence_length = 2, .vocabulary = kWords, .ragged = true})(sentences())),
+      "[[2, 3], [], [5, 2]]");
+  EXPECT_EQ(text(layers::TextVectorization({.ngrams = 2, .vocabulary = {"the", "cat", "the cat"}, .ragged = true})(
+                sentences())),
+            "[[2, 3, 1, 4, 1], [], [1, 2, 1, 1, 1]]");
+  EXPECT_EQ(text(layers::TextVectorization({.split = "character", .vocabulary = {"a", "b", "c"}, .ragged = true})(
+                tf::constant({"ab", "cad"}))),
+            "[[2, 3], [4, 2, 1]]");
+  const auto whole = layers::TextVectorization({.standardize = ls::None,
+                                                .split = ls::None,
+                                                .output_sequence_length = 2,
+                                                .vocabulary = {"a", "b"},
+                                                .ragged = true});
+  EXPECT_EQ(numbers(whole(Tensor{{"a", "b", "c"}, {"c", "c", "a"}})), (Numbers{2, 3, 1, 1}));
+  EXPECT_THROW(layers::TextVectorization({.output_mode = "multi_hot", .ragged = true}),
+               ls::errors::InvalidArgumentError);
+}
+
+TEST(TranslationPrograms, RaggedTextVectorizationOfDatasets) {
+  const auto layer = layers::TextVectorization({.ragged = true});
+  layer.adapt(tf::data::Dataset::from_tensor_slices(sentences()).batch(2));
+  EXPECT_EQ(layer.vocabulary_size(), 7);
+  const auto fixed = layers::TextVectorization({.vocabulary = kWords, .ragged = true});
+  std::vector<std::string> rows;
+  for (const tf::RaggedTensor batch :
+       tf::data::Dataset::from_tensor_slices(sentences()).batch(2).map([&](const Tensor& texts) {
+         return fixed(texts);
+       }))
+    rows.push_back(batch.to_string());
+  EXPECT_EQ(rows, (std::vector<std::string>{"[[2, 3, 4], []]", "[[5, 2, 1]]"}));
+}
+
+class Server : public tf::Module {
+ public:
+  keras::LayerHandle layer = track("layer", layers::TextVectorization({.vocabulary = kWords, .ragged = true}));
+  tf::Function words = track(
+      "words",
+      tf::function([](const Tensor& texts) { return tf::strings::split(texts).to_tensor({.default_value = "-"}); },
+                   {.input_signature = {tf::TensorSpec({ls::None}, tf::string)}}));
+  tf::Function ids = track("ids", tf::function(
+                                      [this](const Tensor& texts) {
+                                        if (tf::executing_eagerly()) throw std::logic_error("eager");
+                                        return tf::RaggedTensor(layer(texts)).to_tensor();
+                                      },
+                                      {.input_signature = {tf::TensorSpec({ls::None}, tf::string)}}));
+};
+
+TEST(TranslationPrograms, RaggedTextsInSavedFunctions) {
+  const Server server;
+  const std::string folder = testing::TempDir() + "/translation_server";
+  tf::saved_model::save(server, folder);
+  const auto loaded = tf::saved_model::load(folder);
+  const Tensor words = loaded.call("words", tf::constant({"a b", "c"}));
+  EXPECT_EQ(words.to_vector<std::string>(), (std::vector<std::string>{"a", "b", "c", "-"}));
+  EXPECT_EQ(numbers(loaded.call("ids", sentences())), (Numbers{2, 3, 4, 0, 0, 0, 5, 2, 1}));
+  EXPECT_TRUE(tf::executing_eagerly());
+}
+
 TEST(TranslationPrograms, TextsAreSorted) {
   EXPECT_EQ(np::sort(np::array({"b", "a", "c"})).to_vector<std::string>(), (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(numbers(np::argsort(np::array({"b", "a", "c"}))), (Numbers{1, 0, 2}));

@@ -188,30 +188,4 @@ TEST(Schedules, WithBoundariesInAVectorOfIntegers) {
   EXPECT_EQ(float(keras::optimizers::schedules::PiecewiseConstantDecay(boundaries, values)(5)), 0.125F);
 }
 
-class Dtypes : public keras::Model {
- public:
-  std::string seen;
-  keras::LayerHandle dense = track("dense", keras::layers::Dense(1));
-  keras::Structure call(const keras::Structure& x) override { return dense(x); }
-  keras::Results train_step(const keras::Structure& data) override {
-    data.visit([&](const Tensor& leaf) { seen += ls::format("{} ", ls::dtype_name(leaf.dtype())); });
-    return {{"loss", 0.0}};
-  }
-};
-
-// Keras 3.15: arrays become floatx, elements of datasets do not.
-TEST(Steps, GetFractionsOfArraysAsFloatx) {
-  Dtypes model;
-  model.compile("sgd", "mse");
-  const auto x = np::zeros({4, 2}), y = np::zeros({4, 1});
-  model.fit({.x = x, .y = y, .batch_size = 4, .verbose = 0, .sample_weight = np::ones({4})});
-  EXPECT_EQ(model.seen, "float32 float32 float32 ");
-  model.seen = "";
-  model.fit({.x = x.astype("int64"), .y = y.astype("float16"), .batch_size = 4, .verbose = 0, .shuffle = false});
-  EXPECT_EQ(model.seen, "int64 float32 ");
-  model.seen = "";
-  model.fit(tf::data::Dataset::from_tensor_slices({x, y}).batch(4), {.verbose = 0});
-  EXPECT_EQ(model.seen, "float64 float64 ");
-}
-
 }  // namespace python_values

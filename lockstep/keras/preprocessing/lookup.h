@@ -100,7 +100,7 @@ struct TextVectorizationOptions {
   bool pad_to_max_tokens = false;
   OptionalList<std::string> vocabulary = {};
   OptionalList<double> idf_weights = {};
-  bool ragged = false;  // true throws Unimplemented
+  bool ragged = false;  // with "int": calls return ragged tensors, RaggedTensor(layer(x))
   std::string encoding = "utf-8";
   std::string name = {};
   bool trainable = true;

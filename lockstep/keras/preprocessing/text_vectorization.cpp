@@ -7,6 +7,7 @@
 #include "lockstep/keras/preprocessing/lookup_internal.h"
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
 #include "lockstep/ops/composed.h"
+#include "lockstep/ops/ragged_elements_internal.h"
 
 namespace lockstep::keras {
 
@@ -94,7 +95,6 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Wi
     v("pad_to_max_tokens", o.pad_to_max_tokens);
     v("sparse", o.sparse);
     v("ragged", o.ragged);
-    if (o.ragged) throw_unimplemented("TextVectorization: ragged outputs are not supported");
     v("vocabulary", o.vocabulary);
     v("idf_weights", o.idf_weights);
     v("encoding", null_ignored(o.encoding));
@@ -114,6 +114,9 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Wi
     read_ngrams(who);
     if (options_.output_sequence_length && options_.output_mode != "int")
       throw_invalid_argument(fmt::format("invalid {}: output_sequence_length requires output_mode 'int'", who));
+    if (options_.ragged && options_.output_mode != "int")
+      throw_invalid_argument(
+          fmt::format("invalid {}: ragged requires output_mode 'int', found '{}'", who, options_.output_mode));
     if (options_.output_sequence_length && *options_.output_sequence_length < 0)
       throw_invalid_argument(
           fmt::format("invalid {}: output_sequence_length is {}", who, *options_.output_sequence_length));
@@ -147,12 +150,18 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Wi
     if (!tokenizes()) {
       const Tensor places = table().places(x);
       if (!length || places.rank() != 2) return table().encode(places, std::nullopt);
+      if (options_.ragged) return ops::slice_axis(places, 1, 0, *length);
       Tokens rows;
       for (std::int64_t row = 1; row <= x.dim(0); ++row) rows.ends.push_back(row * x.dim(1));
       return padded(places.to_vector<std::int64_t>(), rows.ends, *length, 0);
     }
-    const Tokens tokens = tokens_of(x);
+    Tokens tokens = tokens_of(x);
     const auto count = static_cast<std::int64_t>(tokens.all.size());
+    if (options_.ragged) {
+      tokens.ends.insert(tokens.ends.begin(), 0);
+      return shortened(RaggedTensor::from_row_splits(
+          table().places(Tensor::strings(std::move(tokens.all), Shape{count})), Tensor::from_vector(tokens.ends)));
+    }
     const std::vector<std::int64_t> places =
         table().places(Tensor::strings(tokens.all, Shape{count})).to_vector<std::int64_t>();
     std::int64_t longest = 0, begin = 0;
@@ -293,10 +302,8 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Wi
   Rows traced_words(const Tensor& texts) const {
     const Tensors split =
         ops::call("StringSplitV2", {texts, Tensor::strings({""}, Shape{})}, {{"maxsplit", std::int64_t{-1}}});
-    const Tensor rows = ops::reshape(ops::slice(split[0], {0, 0}, {-1, 1}), {-1});
-    const Tensor count = ops::reshape(ops::slice(split[2], {0}, {1}), Shape{});
-    const Tensor lengths = ops::call1("UnsortedSegmentSum", {ops::ones_like(rows), rows, count});
-    return {split[1], ops::concat({Tensor::from_vector(std::vector<std::int64_t>{0}), ops::cumsum(lengths, 0)}, 0)};
+    const RaggedTensor rows = ops::traced_rows_of(split);
+    return {rows.flat_values(), rows.row_splits()};
   }
   static Rows traced_characters(const Tensor& texts) {
     const Tensors decoded = ops::call("UnicodeDecode", {texts}, {{"input_encoding", std::string("UTF-8")}});
@@ -325,15 +332,21 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Wi
     const Tensors joined = ops::call("StringNGrams", {rows.tokens, rows.splits}, ngrams_attrs());
     return {joined[0], joined[1]};
   }
-  Tensor traced(const Tensor& x) const {
+  RaggedTensor shortened(const RaggedTensor& rows) const {
+    const std::optional<std::int64_t> length = options_.output_sequence_length;
+    return length ? rows.index({ops::SliceSpec::all(), ops::SliceSpec::range(0, *length, 1)}) : rows;
+  }
+  Structure traced(const Tensor& x) const {
     const bool integers = options_.output_mode == "int";
     const std::int64_t length = options_.output_sequence_length.value_or(-1);
     if (!tokenizes()) {
       const Tensor places = table().places(x);
       if (length < 0 || x.rank() != 2) return table().encode(places, std::nullopt);
+      if (options_.ragged) return ops::slice_axis(places, 1, 0, length);
       return ops::slice(ops::pad(places, {{0, 0}, {0, length}}), {0, 0}, {-1, length});
     }
     const Rows rows = traced_rows(x);
+    if (options_.ragged) return shortened(RaggedTensor::from_row_splits(table().places(rows.tokens), rows.splits));
     const Tensor ragged =
         ops::call1("RaggedTensorToTensor",
                    {Tensor::from_vector(std::vector<std::int64_t>{-1, length}), table().places(rows.tokens),
