@@ -63,6 +63,7 @@ TEST(Json, ReadsWhatItWrites) {
 
 TEST(Json, KeepsOrderAndTheLastDuplicate) {
   EXPECT_EQ(dump_json(parse_json(R"({"b": 1, "a": 2, "b": 3})", "test")), R"({"b": 3, "a": 2})");
+  EXPECT_EQ(parse_json(R"({"b": 1, "a": 2})", "test").keys(), (std::vector<std::string>{"b", "a"}));
 }
 
 TEST(Json, ReadsNumbers) {

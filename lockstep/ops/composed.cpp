@@ -80,6 +80,9 @@ Tensor eye_of(const Tensor& rows, DType dtype) {
   const Tensor places = range(rows);
   return cast(equal(expand_dims(places, 1), places), dtype);
 }
+Tensor eye(const Tensor& rows, const Tensor& columns, DTypeLike dtype) {
+  return cast(equal(expand_dims(range(rows), 1), range(columns)), dtype);
+}
 Tensor cast(const Tensor& x, std::string_view dtype) { return cast(x, DType(DTypeLike(dtype))); }
 Tensor cast(Number x, DTypeLike dtype) { return cast(scalar_of(x, x.is_integer()), dtype); }
 Tensor fill(const ShapeArg& shape, Number value) { return fill(shape, scalar_of(value)); }

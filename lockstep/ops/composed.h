@@ -89,6 +89,7 @@ Tensor eye(const T& rows, DTypeLike dtype = DType::kFloat32) {
   return eye_of(static_cast<Tensor>(rows), dtype);
 }
 inline Tensor eye(const Tensor& rows, DTypeLike dtype = DType::kFloat32) { return eye_of(rows, dtype); }
+Tensor eye(const Tensor& rows, const Tensor& columns, DTypeLike dtype = DType::kFloat32);
 // Of a bool, bool; of another number int32 if it is whole, else float32.
 Tensor fill(const ShapeArg& shape, Number value);
 template <typename T>

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/dtype_like.h"
 #include "lockstep/base/field_names_only.h"
+#include "lockstep/base/tensor_spec.h"
 #include "lockstep/tensor/structure.h"
 
 namespace lockstep::ops {
@@ -181,12 +182,18 @@ requires std::is_arithmetic_v<N> Nested<Tensor> while_loop(Cond cond, Body body,
   return while_loop(std::move(cond), std::move(body), Nested<Tensor>(Tensor(loop_var)), keywords);
 }
 
+// A dtype or its name, or a specification, whose dtype counts.
+class OutputSignature : public DTypeLike {
+ public:
+  using DTypeLike::DTypeLike;
+  OutputSignature(const TensorSpec& spec) : DTypeLike(spec.dtype) {}
+};
 // dtype and fn_output_signature, its newer name, are the dtype of the results. Both are not needed.
 struct MapKeywords {
   FieldNamesOnly names_only = {};
   DTypeLike dtype = DType::kInvalid;
   std::optional<std::int64_t> parallel_iterations = std::nullopt;  // has no effect
-  DTypeLike fn_output_signature = DType::kInvalid;
+  OutputSignature fn_output_signature = DType::kInvalid;
 };
 // fn of each row of the tensors, stacked. Throws InvalidArgument for tensors of different numbers of rows, and for
 // results of another dtype than the one that is declared. The default of Fn, here and below, is for names that several
@@ -201,15 +208,27 @@ Nested<Tensor> vectorized_map(Fn fn, const Nested<Tensor>& elems) {
   return map_fn(std::move(fn), elems);
 }
 
+// Also a number.
+class Initializer : public Nested<Tensor> {
+ public:
+  using Nested::Nested;
+  template <typename T>
+  requires std::is_arithmetic_v<T> Initializer(T number) : Nested(Tensor(number)) {}
+  template <typename T>
+  requires(std::is_convertible_v<const T&, Nested<Tensor>> && !std::is_same_v<T, Initializer>)
+      Initializer(const T& value)
+      : Nested(static_cast<Nested<Tensor>>(value)) {}
+};
 struct ScanKeywords {
   FieldNamesOnly names_only = {};
-  Nested<Tensor> initializer = {};  // default: the first row
+  Initializer initializer = {};  // default: the first row
   bool reverse = false;
 };
 // fn(accumulated, row) for one row after the other: all results, stacked, or the last one.
 template <typename Fn = Tensor (*)(const Tensor&, const Tensor&)>
 Nested<Tensor> scan(Fn fn, const Nested<Tensor>& elems, const ScanKeywords& keywords = {}) {
-  return internal::scan(internal::of_parts(std::move(fn)), elems, keywords.initializer, keywords.reverse, true);
+  return internal::scan(internal::of_parts(std::move(fn)), elems,
+                        static_cast<const Nested<Tensor>&>(keywords.initializer), keywords.reverse, true);
 }
 template <typename Fn = Tensor (*)(const Tensor&, const Tensor&)>
 Nested<Tensor> foldl(Fn fn, const Nested<Tensor>& elems, const Nested<Tensor>& initializer = {}) {

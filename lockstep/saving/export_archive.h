@@ -109,3 +109,8 @@ struct SaveModuleKeywords {
 void save(const Module& module, const std::string& path, const SaveModuleKeywords& keywords = {});
 
 }  // namespace lockstep::saved_model
+
+// keras.export; `export` is a keyword of C++.
+namespace lockstep::keras::export_ {
+using saved_model::ExportArchive;
+}  // namespace lockstep::keras::export_

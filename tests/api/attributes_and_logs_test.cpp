@@ -149,6 +149,29 @@ TEST(ListsTest, ShapesByName) {
   EXPECT_EQ(ops::ones({3}).shape(), ls::Shape{3});
 }
 
+TEST(LogsTest, AreDicts) {
+  keras::Results results = {{"loss", 1.0}};
+  const Tensor loss = 2.0;
+  results.update({{"loss", loss}, {"student_loss", loss + 1}});
+  results.update({{"total", keras::Structure(loss)}});
+  EXPECT_EQ(results.keys(), (std::vector<std::string>{"loss", "student_loss", "total"}));
+  EXPECT_EQ(double(results["loss"]), 2);
+  EXPECT_TRUE(results.contains("total"));
+  EXPECT_EQ(double(results.get("mae", 0.5)), 0.5);
+  keras::Logs logs = {{"loss", 1.0}};
+  logs.update({{"lr", 0.1}, {"loss", 3.0}});
+  EXPECT_EQ(double(logs["lr"]) + double(logs["loss"]), 3.1);
+}
+
+TEST(MapFnTest, TakesASpecificationOfTheResults) {
+  const auto twice = [](const Tensor& row) { return row * 2; };
+  const Tensor x = {{1.0, 2.0}, {3.0, 4.0}};
+  const Tensor y = ls::map_fn(twice, x, {.fn_output_signature = ls::TensorSpec({2}, ls::float32)});
+  EXPECT_EQ(numbers(y), Numbers({2, 4, 6, 8}));
+  EXPECT_EQ(ls::map_fn(twice, x, {.fn_output_signature = ls::float32}).leaf().shape(), (ls::Shape{2, 2}));
+  EXPECT_EQ(ls::map_fn(twice, x, {.fn_output_signature = "float32"}).leaf().shape(), (ls::Shape{2, 2}));
+}
+
 TEST(ListsTest, ArgumentsOfCsvFilesByName) {
   const auto file = std::filesystem::temp_directory_path() / ("by_name_" + std::to_string(getpid()) + ".csv");
   std::ofstream(file) << "1.5,a,0\n2.5,,1\n";

@@ -463,6 +463,42 @@ TEST(Replicas, ResultsOfOneReplicaAreTensors) {
   EXPECT_EQ(two.experimental_local_results(3.0), std::vector<double>{3.0});
 }
 
+class Doubled : public keras::Layer {
+ public:
+  using Layer::Layer;
+  keras::Structure call(const keras::Structure& x) override { return x * 2; }
+};
+
+TEST(Layers, InheritTheConstructorWithOptions) {
+  const auto layer = keras::make_layer<Doubled>(keras::Layer::Options{.name = "twice", .dtype = "float64"});
+  EXPECT_EQ(layer.name(), "twice");
+  EXPECT_EQ(layer(Tensor{1.0}).dtype(), ls::float64);
+  EXPECT_EQ(keras::make_layer<Doubled>().name(), "doubled");
+}
+
+TEST(Optimizers, AttributesOfScalesAndRates) {
+  const auto scaled = keras::optimizers::LossScaleOptimizer(keras::optimizers::SGD(0.1), {.initial_scale = 1024.0});
+  EXPECT_EQ(scaled.initial_scale(), 1024);
+  EXPECT_EQ(scaled.dynamic_growth_steps(), 2000);
+  const keras::optimizers::OptimizerPtr sgd = keras::optimizers::SGD(0.1);
+  EXPECT_THAT(error_of([&] { sgd.initial_scale(); }), HasSubstr("LossScaleOptimizer"));
+  sgd.learning_rate() = 0.25;
+  EXPECT_EQ(float(sgd.learning_rate()), 0.25F);
+  sgd.iterations() = 3;
+  EXPECT_EQ(int(sgd.iterations()), 3);
+}
+
+TEST(Scans, BeginWithNumbersOrStates) {
+  const Tensor x = {1.0, 2.0};
+  const auto add = [](const Tensor& sum, const Tensor& row) { return sum + row; };
+  EXPECT_EQ(numbers(tf::scan(add, x, {.initializer = 1.0, .reverse = true})), (Numbers{4, 3}));
+  EXPECT_EQ(numbers(tf::scan(add, x, {.initializer = Tensor(1.0)})), (Numbers{2, 4}));
+  const auto next = [](const keras::Structure& s, const Tensor& row) { return keras::Structure{s[1], s[0] + row}; };
+  const keras::Structure both = tf::scan(next, x, {.initializer = {Tensor(0.0), Tensor(1.0)}});
+  EXPECT_EQ(numbers(both[0]), (Numbers{1, 1}));
+  EXPECT_EQ(numbers(both[1]), (Numbers{1, 3}));
+}
+
 TEST(Clusters, AreDescribed) {
   const ls::train::ClusterSpec spec({{"worker", {"a:1", "b:2"}}});
   EXPECT_EQ(spec.task_address("worker", 1), "b:2");

@@ -160,4 +160,46 @@ TEST(TranslationPrograms, ListsAndLengths) {
   EXPECT_EQ(names[1], "mae");
 }
 
+TEST(TranslationPrograms, RaggedResultsOfLayersAreTensors) {
+  const auto layer = layers::TextVectorization({.vocabulary = kWords, .ragged = true});
+  const Tensor rows = layer(sentences()).to_tensor();
+  EXPECT_EQ(numbers(rows), (Numbers{2, 3, 4, 0, 0, 0, 5, 2, 1}));
+  EXPECT_EQ(numbers(keras::Structure(Tensor{1, 2}).to_tensor()), (Numbers{1, 2}));
+}
+
+TEST(TranslationPrograms, IdentityOfComputedExtents) {
+  const auto scores = tf::zeros({2, 3});
+  EXPECT_EQ(numbers(tf::eye(tf::shape(scores)[0], tf::shape(scores)[1])), (Numbers{1, 0, 0, 0, 1, 0}));
+}
+
+// A class that compiles itself anew from the file.
+class OwnCompile : public keras::Model {
+ public:
+  keras::LayerHandle dense = track("dense", layers::Dense(2));
+  std::string loss_name;
+
+  keras::Structure call(const keras::Structure& x) override { return dense(x); }
+  void compile(const std::string& optimizer, const std::string& loss) {
+    Model::compile(optimizer, loss);
+    loss_name = loss;
+  }
+  ls::Json get_compile_config() const override { return {{"optimizer", "sgd"}, {"loss_name", loss_name}}; }
+  void compile_from_config(const ls::Json& config) override {
+    compile(keras::utils::deserialize_keras_object(config["optimizer"]),
+            keras::utils::deserialize_keras_object(config["loss_name"]));
+  }
+};
+LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(OwnCompile, "TranslationPrograms")
+
+TEST(TranslationPrograms, CompileFromConfigChangesTheModel) {
+  OwnCompile model;
+  model.compile("sgd", "mae");
+  model.fit(np::ones({4, 3}), np::ones({4, 2}), {.verbose = 0});
+  const std::string path = testing::TempDir() + "/own_compile.keras";
+  model.save(path);
+  const auto loaded = keras::models::load_model(path);
+  EXPECT_EQ(loaded.as<OwnCompile>().loss_name, "mae");
+  EXPECT_EQ(model.get_compile_config().keys(), (std::vector<std::string>{"optimizer", "loss_name"}));
+}
+
 }  // namespace lines_of_translation_programs

@@ -147,7 +147,7 @@ TEST(ArgumentsOfPrograms, FunctionsOfLosses) {
   EXPECT_NE(model.get_compile_config()["loss"].dump().find(R"("config":"binary_crossentropy")"), std::string::npos);
   model.compile({.optimizer = "sgd", .loss = {losses::huber}});
   EXPECT_NE(model.get_compile_config()["loss"].dump().find(R"("config":"huber")"), std::string::npos);
-  const auto loaded = keras::Sequential({layers::Input({2}), layers::Dense(2)});
+  auto loaded = keras::Sequential({layers::Input({2}), layers::Dense(2)});
   loaded.compile_from_config(model.get_compile_config());
   EXPECT_EQ(loaded.get_compile_config()["loss"], model.get_compile_config()["loss"]);
   EXPECT_NEAR(double(losses::sparse_categorical_crossentropy({1}, {{0.25, 0.75}})[0]), -std::log(0.75), 1e-6);

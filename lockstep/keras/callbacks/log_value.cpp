@@ -1,5 +1,6 @@
 #include "lockstep/keras/callbacks/log_value.h"
 
+#include <algorithm>
 #include <numeric>
 #include <ranges>
 
@@ -39,6 +40,16 @@ const LogValue& Results::operator[](int index) const& {
   if (index < 0 || static_cast<std::size_t>(index) >= size())
     throw_out_of_range("results have " + std::to_string(size()) + " values, none with index " + std::to_string(index));
   return vector::operator[](static_cast<std::size_t>(index)).second;
+}
+
+bool Results::contains(std::string_view name) const {
+  return std::ranges::find(*this, name, &value_type::first) != end();
+}
+void Results::update(const std::vector<std::pair<std::string, LogValue>>& others) {
+  for (const auto& [name, value] : others) (*this)[name] = value;
+}
+void Logs::update(const std::vector<value_type>& others) {
+  for (const auto& [name, value] : others) (*this)[name] = value;
 }
 
 List<std::string> Results::keys() const { return {std::views::keys(*this).begin(), std::views::keys(*this).end()}; }

@@ -117,6 +117,10 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
   bool flat() const { return flat_; }
   List<std::string> keys() const;
   LogValues values() const;
+  bool contains(std::string_view name) const;
+  LogValue get(std::string_view name, const LogValue& other = 0) const { return contains(name) ? at(name) : other; }
+  // results.update({{"student_loss", loss}}): adds values, and replaces those of names that there are.
+  void update(const std::vector<std::pair<std::string, LogValue>>& others);
   const Results& items() const& { return *this; }
   Results items() && { return std::move(*this); }
 

@@ -44,6 +44,8 @@ class Logs {
   std::size_t count(std::string_view name) const { return contains(name) ? 1 : 0; }
   const LogValue& operator[](std::string_view name) const { return at(name); }
   LogValue& operator[](std::string_view name);
+  // logs.update({{"lr", rate}})
+  void update(const std::vector<value_type>& others);
 
  private:
   std::vector<value_type> items_;

@@ -373,7 +373,7 @@ class Model {
   // The arguments of compile as files contain them; an empty object before it.
   // A class may override both.
   virtual Json get_compile_config() const;
-  virtual void compile_from_config(const Json& config) const;
+  virtual void compile_from_config(const Json& config);
   // self.loss(y, y_pred) of custom steps: the loss that compile() was given. Throws FailedPrecondition where it was
   // given none, or several.
   Tensor loss(const Tensor& y, const Tensor& y_pred, const Tensor& sample_weight = {}) const;

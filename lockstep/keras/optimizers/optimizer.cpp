@@ -216,6 +216,14 @@ VariablePtr Optimizer::dynamic_scale() const {
 VariablePtr Optimizer::step_counter() const {
   throw_invalid_argument(name() + ": only a LossScaleOptimizer has a step_counter");
 }
+double Optimizer::initial_scale() const {
+  if (!inner_optimizer()) throw_invalid_argument(name() + ": only a LossScaleOptimizer has an initial_scale");
+  return get_config().at("initial_scale").get<double>();
+}
+std::int64_t Optimizer::dynamic_growth_steps() const {
+  if (!inner_optimizer()) throw_invalid_argument(name() + ": only a LossScaleOptimizer has dynamic_growth_steps");
+  return get_config().at("dynamic_growth_steps").get<std::int64_t>();
+}
 std::vector<OptimizerPtr> Optimizer::optimizers() const { return {}; }
 
 void Optimizer::apply_gradients(const GradientsAndVariables& pairs) {

@@ -173,6 +173,9 @@ class Optimizer {
   // for others.
   virtual VariablePtr dynamic_scale() const;
   virtual VariablePtr step_counter() const;
+  // Its arguments. Throw InvalidArgument for others.
+  double initial_scale() const;
+  std::int64_t dynamic_growth_steps() const;
   // Those of a MultiOptimizer; none for others.
   virtual std::vector<OptimizerPtr> optimizers() const;
   // The factor by which losses are multiplied and gradients divided; none: 1.
@@ -311,6 +314,8 @@ class OptimizerPtr : public keras::Handle<Optimizer> {
   OptimizerPtr inner_optimizer() const { return object().inner_optimizer(); }
   VariablePtr dynamic_scale() const { return object().dynamic_scale(); }
   VariablePtr step_counter() const { return object().step_counter(); }
+  double initial_scale() const { return object().initial_scale(); }
+  std::int64_t dynamic_growth_steps() const { return object().dynamic_growth_steps(); }
   List<VariablePtr> variables() const { return object().variables(); }
   void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {}) const {
     object().exclude_from_weight_decay(variables, names);

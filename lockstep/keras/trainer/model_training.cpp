@@ -71,7 +71,7 @@ Predictions Model::predict_on_batch(const Structure& x) const {
   return as_arrays(*impl(), trainer().predict_on_batch(x));
 }
 Json Model::get_compile_config() const { return trainer().get_compile_config(); }
-void Model::compile_from_config(const Json& config) const { trainer().compile_from_config(config); }
+void Model::compile_from_config(const Json& config) { trainer().compile_from_config(config); }
 List<std::string> Model::metrics_names() const { return trainer().metrics_names(); }
 const optimizers::OptimizerPtr Model::optimizer() const { return trainer().optimizer(); }
 
