@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/control_flow_recorder_internal.h"
+#include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -194,6 +195,7 @@ Structure recorded_loop(const Tensor& symbol, const StructureFunction& cond, con
 Structure while_loop(const StructureFunction& cond, const StructureFunction& body, Structure loop_vars,
                      std::optional<std::int64_t> maximum_iterations) {
   const std::size_t leaves = loop_vars.num_leaves();
+  LoopDraws draws;
   for (std::int64_t i = 0; !maximum_iterations || i < *maximum_iterations; ++i) {
     const Tensor goes_on = cond(loop_vars).leaf();
     if (goes_on.is_symbolic()) {
@@ -201,7 +203,7 @@ Structure while_loop(const StructureFunction& cond, const StructureFunction& bod
       return recorded_loop(goes_on, cond, body, loop_vars, left);
     }
     if (!is_true(goes_on)) break;
-    const Tensors next = body(loop_vars).flatten();
+    const Tensors next = draws.turn([&] { return body(loop_vars).flatten(); });
     if (next.size() != leaves) {
       throw_invalid_argument(
           fmt::format("while_loop: the body returned {} tensors for {} variables", next.size(), leaves));
@@ -223,7 +225,8 @@ Structure map_rows(const StructureFunction& fn, const Structure& elems) {
     return form.pack(outputs);
   }
   std::vector<Structure> results;
-  for (std::int64_t i = 0; i < rows; ++i) results.push_back(fn(row_of(elems, i)));
+  LoopDraws draws;
+  for (std::int64_t i = 0; i < rows; ++i) results.push_back(draws.turn([&] { return fn(row_of(elems, i)); }));
   return stacked(results, "map_fn");
 }
 
@@ -329,8 +332,10 @@ Structure scan(const StructureFunction& fn, const Structure& elems, Structure in
     initializer = row_of(elems, place(done++));
     if (keep_all) results.push_back(initializer);
   }
+  LoopDraws draws;
   for (; done < rows; ++done) {
-    initializer = initializer.pack(fn(Structure::list({initializer, row_of(elems, place(done))})).flatten());
+    const Structure given = Structure::list({initializer, row_of(elems, place(done))});
+    initializer = initializer.pack(draws.turn([&] { return fn(given).flatten(); }));
     if (keep_all) results.push_back(initializer);
   }
   if (!keep_all) return initializer;
@@ -356,11 +361,13 @@ std::pair<Structure, Structure> scan_with_carry(const StructureFunction& fn, Str
     throw_invalid_argument(fmt::format("scan: length is {}, but xs has {} rows", *length, steps));
   }
   std::vector<Structure> outputs;
+  LoopDraws draws;
   for (std::int64_t i = 0; i < steps; ++i) {
     const Structure x = xs.defined() ? row_of(xs, reverse ? steps - 1 - i : i) : Structure();
-    const auto [carry, output] = fn(Structure::list({init, x}));
-    init = carry;
+    const Structure next = draws.turn([&] { return fn(Structure::list({init, x})); });
+    const auto& [carry, output] = next;
     outputs.push_back(output);
+    init = Structure(carry);
   }
   if (reverse) std::reverse(outputs.begin(), outputs.end());
   const bool none = !outputs.empty() && !outputs[0].defined();

@@ -35,6 +35,9 @@ FunctionDraws::Call::Call(ReplicaSeeds& seeds)
 }
 FunctionDraws::Call::~Call() { t_call = before_; }
 
+LoopDraws::LoopDraws() : call_(FunctionDraws::current_call()), place_(call_ ? call_->inner_calls_++ : 0) {}
+
+FunctionDraws::Call* FunctionDraws::current_call() { return t_call; }
 FunctionDraws* FunctionDraws::current() { return t_call ? &t_call->draws_ : nullptr; }
 
 std::int64_t FunctionDraws::next_seed() {

@@ -42,6 +42,7 @@ class FunctionDraws {
 
    private:
     friend class FunctionDraws;
+    friend class LoopDraws;
     friend class ReplicaSeeds;
     Call* const before_;    // on this thread
     Call* const outer_;     // null: this is the outermost one
@@ -55,6 +56,7 @@ class FunctionDraws {
   static bool active() { return current() != nullptr; }
   // Those of the outermost call on this thread; null outside of calls.
   static FunctionDraws* current();
+  static Call* current_call();
   // The seed of an operation of the current call that has none: how many of these came before, in the order in which
   // TensorFlow traces replicas.
   static std::int64_t next_seed();
@@ -71,6 +73,24 @@ class FunctionDraws {
   std::map<std::string, std::int64_t> traced_;
   // How many operations without a seed a replica has between two meetings, by the place of the run in the function.
   std::map<std::string, std::vector<std::int64_t>> replica_counts_;
+};
+
+// A loop in a function, which TensorFlow traces as a function of its own: the operations of its body are the same nodes
+// in each turn, with states that go on. Outside of functions it only calls the body.
+class LoopDraws {
+ public:
+  LoopDraws();
+  template <typename Body>
+  auto turn(const Body& body) {
+    if (!call_) return body();
+    call_->inner_calls_ = place_;
+    const FunctionDraws::Call of_turn(call_->draws_);
+    return body();
+  }
+
+ private:
+  FunctionDraws::Call* const call_;
+  const int place_;  // among the inner calls
 };
 
 // The seeds of operations without a seed in the replicas of one run() in a function. TensorFlow traces the replicas one

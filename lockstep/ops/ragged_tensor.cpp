@@ -580,7 +580,7 @@ RaggedTensor reverse_ragged(const RaggedTensor& ragged, const Axes& axes) {
 
 }  // namespace ops
 
-Tensor Tensor::to_tensor() const { return RaggedTensor(Nested<Tensor>(*this)).to_tensor(); }
+Tensor Tensor::to_tensor() const { return ops::holds_ragged(*this) ? ops::ragged_in(*this).to_tensor() : *this; }
 Json Tensor::to_list() const { return RaggedTensor(Nested<Tensor>(*this)).to_list(); }
 
 }  // namespace lockstep

@@ -18,6 +18,7 @@ namespace {
 
 namespace keras = ls::keras;
 namespace layers = ls::layers;
+namespace tf = ls::tf;
 namespace ops = ls::ops;
 namespace tf_random = ls::ops::random;
 using ls::Tensor;
@@ -97,6 +98,26 @@ TEST(FunctionDraws, LayersDrawInFit) {
   EXPECT_NEAR(model.evaluate(x, y, {.verbose = 0})[0], 2.9956832, 1e-5);
   expect_near(model.predict(x, {.verbose = 0})[{0, 2}], {0.8008225, 0.66823095});
   expect_near(tf_random::uniform({}), {0.2506170});
+}
+
+// Numbers of TensorFlow 2.21, whose map_fn may compute its rows in any order.
+TEST(FunctionDraws, OfALoopGoOnInEachTurn) {
+  tf::random::set_seed(42);
+  const auto map = tf::function([] {
+    return tf::map_fn([](const Tensor&) { return tf::random::uniform({}, {.seed = 5}); }, tf::range(3)).leaf();
+  });
+  expect_near(Tensor(tf::sort(map())), {0.0262107, 0.2017497, 0.816749});
+  expect_near(Tensor(tf::sort(map())), {0.049502, 0.220098, 0.3168156});
+  const auto loop = tf::function([] {
+    return tf::while_loop([](const Tensor& i, const Tensor&) { return i < 3; },
+                          [](const Tensor& i, const Tensor& s) {
+                            return std::pair{i + 1, s + tf::random::uniform({}, {.seed = 5})};
+                          },
+                          {0, 0.0})[1]
+        .leaf();
+  });
+  expect_near(Tensor(loop()), {1.0447093});
+  expect_near(Tensor(loop()), {0.5864156});
 }
 
 TEST(CustomGradients, SecondDerivativesAndSeveralArguments) {

@@ -119,4 +119,36 @@ TEST(CallbackList, RunsCallbacksInLoopsOfYourOwn) {
   EXPECT_EQ(callbacks.history()["loss"], (std::vector<double>{1.0, 2.0}));
 }
 
+class OfPairs : public keras::Model {
+ public:
+  keras::LayerHandle dense = track("dense", keras::layers::Dense(3, {.kernel_initializer = "zeros"}));
+  keras::Results train_step(const keras::Structure& data) override {
+    const auto [first, second] = data;
+    const auto [x, y] = first;
+    keras::Results results;
+    for (const auto& metric : metrics()) {
+      if (metric.name() == "loss")
+        metric.update_state(1.0);
+      else
+        metric.update_state(y, dense(x));
+      results[metric.name()] = metric.result();
+    }
+    return results;
+  }
+};
+
+// A model without call(), whose step takes ((x, y), (x, y)): the metrics of compile() are in metrics() from the first
+// step on, as in Keras.
+TEST(OwnSteps, HaveTheMetricsOfCompileWithoutTargets) {
+  OfPairs model;
+  model.compile("sgd", "mse", {.metrics = {keras::metrics::SparseCategoricalAccuracy()}});
+  const auto x = tf::ones({4, 2});
+  const auto y = tf::constant({0, 1, 2, 0});
+  const std::vector<keras::Structure> pair = {x, y};
+  const auto dataset = tf::data::Dataset::from_tensor_slices(keras::Structure{pair, pair}).batch(2);
+  const auto history = model.fit(dataset, {.epochs = 2, .verbose = 0});
+  EXPECT_EQ(history["sparse_categorical_accuracy"], (std::vector<double>{0.5, 0.5}));
+  EXPECT_EQ(history["loss"], (std::vector<double>{1.0, 1.0}));
+}
+
 }  // namespace own_loops

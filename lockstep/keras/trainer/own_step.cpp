@@ -70,8 +70,12 @@ void AllReduceSteps::prepare_metrics(const Batch& batch) {
   if (!session_.compiled) return;
   if (!session_.has_call()) {
     const bool unknown = session_.compiled->resolved() || session_.compiled->metrics_depend_on_outputs();
-    if (session_.compiled->expects_metrics() && !unknown && batch.y.is_leaf() && batch.y.leaf().defined())
-      session_.run_alone([&] { session_.compiled->resolve(session_.output_names(), batch.y, batch.y); });
+    // Any tensor stands for the targets and the output, which only the step knows: ((x, y), (z, y)) has no y.
+    Tensor any;
+    for (const Structure* part : {&batch.y, &batch.x})
+      part->visit([&](const Tensor& leaf) { any = any.defined() ? any : leaf; });
+    if (session_.compiled->expects_metrics() && !unknown && any.defined())
+      session_.run_alone([&] { session_.compiled->resolve(session_.output_names(), any, any); });
     return;
   }
   const bool restored = session_.compiled->has_restored_metrics();
