@@ -203,7 +203,7 @@ Structure while_loop(const StructureFunction& cond, const StructureFunction& bod
       return recorded_loop(goes_on, cond, body, loop_vars, left);
     }
     if (!is_true(goes_on)) break;
-    const Tensors next = draws.turn([&] { return body(loop_vars).flatten(); });
+    const Tensors next = draws.iteration([&] { return body(loop_vars).flatten(); });
     if (next.size() != leaves) {
       throw_invalid_argument(
           fmt::format("while_loop: the body returned {} tensors for {} variables", next.size(), leaves));
@@ -226,7 +226,7 @@ Structure map_rows(const StructureFunction& fn, const Structure& elems) {
   }
   std::vector<Structure> results;
   LoopDraws draws;
-  for (std::int64_t i = 0; i < rows; ++i) results.push_back(draws.turn([&] { return fn(row_of(elems, i)); }));
+  for (std::int64_t i = 0; i < rows; ++i) results.push_back(draws.iteration([&] { return fn(row_of(elems, i)); }));
   return stacked(results, "map_fn");
 }
 
@@ -335,7 +335,7 @@ Structure scan(const StructureFunction& fn, const Structure& elems, Structure in
   LoopDraws draws;
   for (; done < rows; ++done) {
     const Structure given = Structure::list({initializer, row_of(elems, place(done))});
-    initializer = initializer.pack(draws.turn([&] { return fn(given).flatten(); }));
+    initializer = initializer.pack(draws.iteration([&] { return fn(given).flatten(); }));
     if (keep_all) results.push_back(initializer);
   }
   if (!keep_all) return initializer;
@@ -364,7 +364,7 @@ std::pair<Structure, Structure> scan_with_carry(const StructureFunction& fn, Str
   LoopDraws draws;
   for (std::int64_t i = 0; i < steps; ++i) {
     const Structure x = xs.defined() ? row_of(xs, reverse ? steps - 1 - i : i) : Structure();
-    const Structure next = draws.turn([&] { return fn(Structure::list({init, x})); });
+    const Structure next = draws.iteration([&] { return fn(Structure::list({init, x})); });
     const auto& [carry, output] = next;
     outputs.push_back(output);
     init = Structure(carry);

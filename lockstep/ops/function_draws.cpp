@@ -36,6 +36,37 @@ FunctionDraws::Call::Call(ReplicaSeeds& seeds)
 FunctionDraws::Call::~Call() { t_call = before_; }
 
 LoopDraws::LoopDraws() : call_(FunctionDraws::current_call()), place_(call_ ? call_->inner_calls_++ : 0) {}
+void LoopDraws::begin() {
+  end();
+  if (!call_) return;
+  call_->inner_calls_ = place_;
+  iteration_.emplace(call_->draws_);
+}
+
+namespace {
+
+class LoopOfRows : public TensorRows::Loop {
+ public:
+  void enter(std::int64_t row) override {
+    if (row_ == row) return;
+    draws_.begin();
+    row_ = row;
+  }
+  void leave() override {
+    draws_.end();
+    row_.reset();
+  }
+
+ private:
+  LoopDraws draws_;
+  std::optional<std::int64_t> row_;
+};
+
+}  // namespace
+
+std::shared_ptr<TensorRows::Loop> loop_in_function() {
+  return FunctionDraws::active() ? std::make_shared<LoopOfRows>() : nullptr;
+}
 
 FunctionDraws::Call* FunctionDraws::current_call() { return t_call; }
 FunctionDraws* FunctionDraws::current() { return t_call ? &t_call->draws_ : nullptr; }

@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "lockstep/base/json.h"
 #include "lockstep/ops/philox_internal.h"
+#include "lockstep/tensor/tensor.h"
 
 namespace lockstep::ops {
 
@@ -76,22 +79,30 @@ class FunctionDraws {
 };
 
 // A loop in a function, which TensorFlow traces as a function of its own: the operations of its body are the same nodes
-// in each turn, with states that go on. Outside of functions it only calls the body.
+// in each iteration, and their states continue. Outside of functions it only calls the body.
 class LoopDraws {
  public:
   LoopDraws();
   template <typename Body>
-  auto turn(const Body& body) {
-    if (!call_) return body();
-    call_->inner_calls_ = place_;
-    const FunctionDraws::Call of_turn(call_->draws_);
+  auto iteration(const Body& body) {
+    begin();
+    const EndOfIteration end{*this};
     return body();
   }
+  void begin();
+  void end() { iteration_.reset(); }
 
  private:
+  struct EndOfIteration {
+    ~EndOfIteration() { draws.end(); }
+    LoopDraws& draws;
+  };
   FunctionDraws::Call* const call_;
   const int place_;  // among the inner calls
+  std::optional<FunctionDraws::Call> iteration_;
 };
+// The same of `for (const Tensor& row : x)` in a function; null outside of functions.
+std::shared_ptr<TensorRows::Loop> loop_in_function();
 
 // The seeds of operations without a seed in the replicas of one run() in a function. TensorFlow traces the replicas one
 // after the other, each up to the point where all of them meet, so that each has operations of its own. Replicas run

@@ -10,6 +10,7 @@
 #include "lockstep/ops/arrays_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
+#include "lockstep/ops/function_draws_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -432,7 +433,7 @@ void Place::set(const Tensor& scalar) {
 
 TensorRows Tensor::begin() const {
   len(*this);
-  return {*this, 0};
+  return {*this, 0, ops::loop_in_function()};
 }
 TensorRows Tensor::end() const { return {*this, len(*this)}; }
 

@@ -246,7 +246,8 @@ class Tensor {
   Tensor numpy() const;
   // The elements as lists in lists, as x.tolist() of an array. Throws InvalidArgument for complex numbers.
   Json tolist() const;
-  // Of a ragged value in a structure: RaggedTensor's functions of these names. Defined in ops/ragged_tensor.cpp.
+  // RaggedTensor's functions of these names, of a ragged value in a structure; to_tensor() of another tensor is the
+  // tensor. Defined in ops/ragged_tensor.cpp.
   Tensor to_tensor() const;
   Json to_list() const;
   // tf.Tensor.set_shape: throws InvalidArgument unless the tensor has this shape, which may have unknown extents.
@@ -434,15 +435,27 @@ class TensorRows {
  public:
   using value_type = Tensor;
   using difference_type = std::ptrdiff_t;
-  TensorRows(Tensor tensor, std::int64_t row) : tensor_(std::move(tensor)), row_(row) {}
-  Tensor operator*() const { return tensor_[row_]; }
+  // Of a loop in a function: see LoopDraws in ops/function_draws_internal.h.
+  class Loop {
+   public:
+    virtual ~Loop() = default;
+    virtual void enter(std::int64_t row) = 0;  // does nothing where it is in that row
+    virtual void leave() = 0;
+  };
+  TensorRows(Tensor tensor, std::int64_t row, std::shared_ptr<Loop> loop = nullptr)
+      : tensor_(std::move(tensor)), row_(row), loop_(std::move(loop)) {}
+  Tensor operator*() const {
+    if (loop_) loop_->enter(row_);
+    return tensor_[row_];
+  }
   TensorRows& operator++() {
+    if (loop_) loop_->leave();
     ++row_;
     return *this;
   }
   TensorRows operator++(int) {
     const TensorRows before = *this;
-    ++row_;
+    ++*this;
     return before;
   }
   friend bool operator==(const TensorRows& a, const TensorRows& b) { return a.row_ == b.row_; }
@@ -450,6 +463,7 @@ class TensorRows {
  private:
   Tensor tensor_;
   std::int64_t row_;
+  std::shared_ptr<Loop> loop_;
 };
 
 // Python's len(): the extent of a tensor's first axis, the number of items of others. Throws InvalidArgument for a

@@ -101,7 +101,7 @@ TEST(FunctionDraws, LayersDrawInFit) {
 }
 
 // Numbers of TensorFlow 2.21, whose map_fn may compute its rows in any order.
-TEST(FunctionDraws, OfALoopGoOnInEachTurn) {
+TEST(FunctionDraws, ContinueInEachIterationOfALoop) {
   tf::random::set_seed(42);
   const auto map = tf::function([] {
     return tf::map_fn([](const Tensor&) { return tf::random::uniform({}, {.seed = 5}); }, tf::range(3)).leaf();
@@ -118,6 +118,41 @@ TEST(FunctionDraws, OfALoopGoOnInEachTurn) {
   });
   expect_near(Tensor(loop()), {1.0447093});
   expect_near(Tensor(loop()), {0.5864156});
+}
+
+TEST(FunctionDraws, ContinueInEachIterationOverRows) {
+  tf::random::set_seed(42);
+  const auto seeded = tf::function([] {
+    ls::List<Tensor> all;
+    for (const Tensor& i : tf::range(3))
+      all.append(tf::random::uniform({}, {.seed = 5}) + 0 * tf::cast(i, tf::float32));
+    return tf::stack(all);
+  });
+  expect_near(seeded(), {0.02621067, 0.816749, 0.20174968});
+  expect_near(seeded(), {0.22009802, 0.04950202, 0.3168156});
+  tf::random::set_seed(42);
+  const auto around = tf::function([] {
+    ls::List<Tensor> all;
+    all.append(tf::random::uniform({}));
+    for (const Tensor& i : tf::range(3)) {
+      all.append(tf::random::uniform({}) + tf::random::uniform({}));
+      if (int(i) > 5) break;
+    }
+    all.append(tf::random::uniform({}));
+    return tf::stack(all);
+  });
+  expect_near(around(), {0.83545911, 0.9855876, 0.57501686, 1.3192838, 0.15012848});
+  expect_near(around(), {0.46399975, 0.849059, 0.97512996, 1.109396, 0.11101711});
+  tf::random::set_seed(42);
+  const auto nested = tf::function([] {
+    Tensor s = 0.0F;
+    for (const Tensor& i : tf::range(2)) {
+      for (const Tensor& j : tf::range(2)) s = s * 10 + tf::random::uniform({}) + 0 * tf::cast(i + j, tf::float32);
+    }
+    return s;
+  });
+  expect_near(nested(), {891.7524}, 1e-6);
+  expect_near(nested(), {157.44142}, 1e-6);
 }
 
 TEST(CustomGradients, SecondDerivativesAndSeveralArguments) {

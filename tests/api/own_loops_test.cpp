@@ -141,13 +141,15 @@ class OfPairs : public keras::Model {
 // step on, as in Keras.
 TEST(OwnSteps, HaveTheMetricsOfCompileWithoutTargets) {
   OfPairs model;
-  model.compile("sgd", "mse", {.metrics = {keras::metrics::SparseCategoricalAccuracy()}});
+  model.compile("sgd", "mse", {.metrics = {keras::metrics::SparseCategoricalAccuracy(), "accuracy", "acc"}});
   const auto x = tf::ones({4, 2});
   const auto y = tf::constant({0, 1, 2, 0});
   const std::vector<keras::Structure> pair = {x, y};
   const auto dataset = tf::data::Dataset::from_tensor_slices(keras::Structure{pair, pair}).batch(2);
   const auto history = model.fit(dataset, {.epochs = 2, .verbose = 0});
   EXPECT_EQ(history["sparse_categorical_accuracy"], (std::vector<double>{0.5, 0.5}));
+  EXPECT_EQ(history["accuracy"], (std::vector<double>{0.5, 0.5}));
+  EXPECT_EQ(history["acc"], (std::vector<double>{0.5, 0.5}));
   EXPECT_EQ(history["loss"], (std::vector<double>{1.0, 1.0}));
 }
 

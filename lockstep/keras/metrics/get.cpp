@@ -149,26 +149,43 @@ MetricPtr get_named(const std::string& name, int keras_version) {
 
 bool depends_on_outputs(const std::string& name) {
   const std::string word = lower(name);
-  return word == "accuracy" || word == "acc" || word == "crossentropy" || word == "ce";
+  return word == "crossentropy" || word == "ce";
 }
+
+namespace {
+
+enum class Targets { kBinary, kSparse, kCategorical };
+Targets targets_of(const Shape& y_true, const Shape& y_pred) {
+  if (y_pred.rank() == 0 || y_true.rank() == 0 || y_pred[-1] == 1) return Targets::kBinary;
+  return y_true.rank() < y_pred.rank() || y_true[-1] == 1 ? Targets::kSparse : Targets::kCategorical;
+}
+
+// Of targets and outputs whose shapes are known in update_state().
+MetricPtr accuracy_of_any(const std::string& name) {
+  const auto function = [](const Tensor& y_true, const Tensor& y_pred) {
+    const Targets targets = targets_of(y_true.shape(), y_pred.shape());
+    return find_accuracy_function(targets == Targets::kBinary   ? "binary_accuracy"
+                                  : targets == Targets::kSparse ? "sparse_categorical_accuracy"
+                                                                : "categorical_accuracy")(y_true, y_pred);
+  };
+  return std::make_shared<MeanOf>("Accuracy", name, std::string(), function, Metric::Direction::kUp);
+}
+
+}  // namespace
 
 MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, const Shape& y_pred, int keras_version) {
   const std::string* name = identifier.name();
   if (!name) return get(identifier);
   const std::string word = lower(*name);
   const bool accuracy = word == "accuracy" || word == "acc";
-  if (depends_on_outputs(word)) {
-    const bool scalar = y_pred.rank() == 0 || y_true.rank() == 0;
-    const bool binary = scalar || y_pred[-1] == 1;
-    const bool sparse = !binary && (y_true.rank() < y_pred.rank() || y_true[-1] == 1);
-    if (accuracy) {
-      if (binary) return BinaryAccuracy({.name = *name});
-      return sparse ? SparseCategoricalAccuracy({.name = *name}) : CategoricalAccuracy({.name = *name});
-    }
-    if (binary) return BinaryCrossentropy({.name = *name});
-    return sparse ? SparseCategoricalCrossentropy({.name = *name}) : CategoricalCrossentropy({.name = *name});
+  if (!accuracy && !depends_on_outputs(word)) return get_named(*name, keras_version);
+  if (accuracy && !y_pred.known_rank()) return accuracy_of_any(*name);
+  switch (targets_of(y_true, y_pred)) {
+    case Targets::kBinary: return accuracy ? BinaryAccuracy({.name = *name}) : BinaryCrossentropy({.name = *name});
+    case Targets::kSparse:
+      return accuracy ? SparseCategoricalAccuracy({.name = *name}) : SparseCategoricalCrossentropy({.name = *name});
+    default: return accuracy ? CategoricalAccuracy({.name = *name}) : CategoricalCrossentropy({.name = *name});
   }
-  return get_named(*name, keras_version);
 }
 
 Json serialize(const MetricPtr& metric) {

@@ -140,8 +140,9 @@ using MetricArg = keras::ObjectArg<Metric>;
 // for an unknown name, with the nearest known one.
 MetricPtr get(const MetricArg& identifier);
 // As compile resolves strings: "accuracy" / "acc" become BinaryAccuracy, SparseCategoricalAccuracy or
-// CategoricalAccuracy by the shapes of targets and predictions (and "crossentropy" / "ce" likewise). The
-// metric's name is the string that was given; Keras 2 names a metric of a class by its default name.
+// CategoricalAccuracy by the shapes of targets and predictions (and "crossentropy" / "ce" likewise). An accuracy of
+// shapes of unknown rank selects in each update_state(). The metric's name is the string that was given; Keras 2 names
+// a metric of a class by its default name.
 MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, const Shape& y_pred, int keras_version = 3);
 MetricPtr get_named(const std::string& name, int keras_version);
 MetricPtr deserialize(const Json& config);

@@ -152,12 +152,6 @@ Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
 }
 
 std::unique_ptr<BatchSource> array_batches(Batch data, ArrayOptions options) {
-  // Keras casts arrays of other floating dtypes to floatx; datasets keep theirs.
-  const DType floatx = parse_dtype(default_floatx()).value_or(DType::kFloat32);
-  const auto cast = [&](const Tensor& x) {
-    return is_floating(x.dtype()) && x.dtype() != floatx ? ops::cast(x, floatx) : x;
-  };
-  data = {map_defined(data.x, cast), map_defined(data.y, cast), map_defined(data.sample_weight, cast)};
   return std::make_unique<ArrayBatches>(std::move(data), std::move(options));
 }
 

@@ -149,9 +149,10 @@ void Compiled::add_metric(const MetricTree& item, std::size_t output, bool weigh
     for (const MetricTree& each : item.items()) add_metric(each, output, weighted, names, y, y_pred);
     return;
   }
-  const Tensor target = leaf_for(y, output);
-  metrics::MetricPtr metric =
-      metrics::get_for_compile(item.leaf(), target.shape(), y_pred[output].shape(), model_.keras_version());
+  const Shape any = Shape::unknown_rank();
+  const bool known = y_pred[output].defined();
+  metrics::MetricPtr metric = metrics::get_for_compile(item.leaf(), known ? leaf_for(y, output).shape() : any,
+                                                       known ? y_pred[output].shape() : any, model_.keras_version());
   const bool used = std::ranges::any_of(metrics_, [&](const OutputMetric& m) { return m.metric == metric; });
   if (used) metric = metrics::deserialize(metrics::serialize(metric));
   std::string name = metric->name();

@@ -37,12 +37,12 @@ class Compiled {
 
   // Matches losses and metrics to outputs; does nothing when done before. Replicas may call it at once. Throws
   // InvalidArgument when a list has another length than the outputs or a dict names no output, saying which outputs
-  // there are.
+  // there are. An undefined y_pred is one output of any shape, which requires metrics that do not depend on outputs.
   void resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred);
   bool resolved() const { return resolved_; }
-  // Whether compile() was given metrics.
   // Whether one of the metrics is a word that stands for several classes: the outputs decide which.
   bool metrics_depend_on_outputs() const;
+  // Whether compile() was given metrics.
   bool expects_metrics() const { return !options_.metrics.empty() || !options_.weighted_metrics.empty(); }
 
   // The parts of each output that has a loss. Leaves of y and sample_weight belong to outputs in order, those of dicts

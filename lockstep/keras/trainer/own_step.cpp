@@ -64,18 +64,14 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
 }
 
 // Metrics of compile are made for the shapes of targets and outputs, and know their variables once they have seen a
-// batch: before the first step, and after a restore, they see a row. A class whose own steps call its parts has no A
-// model with call() and no known outputs has the metrics that are the same for all outputs.
+// batch: before the first step, and after a restore, they see a row. The outputs of a model without call() are known to
+// its steps only: it has the metrics that do not depend on them.
 void AllReduceSteps::prepare_metrics(const Batch& batch) {
   if (!session_.compiled) return;
   if (!session_.has_call()) {
-    const bool unknown = session_.compiled->resolved() || session_.compiled->metrics_depend_on_outputs();
-    // Any tensor stands for the targets and the output, which only the step knows: ((x, y), (z, y)) has no y.
-    Tensor any;
-    for (const Structure* part : {&batch.y, &batch.x})
-      part->visit([&](const Tensor& leaf) { any = any.defined() ? any : leaf; });
-    if (session_.compiled->expects_metrics() && !unknown && any.defined())
-      session_.run_alone([&] { session_.compiled->resolve(session_.output_names(), any, any); });
+    if (session_.compiled->expects_metrics() && !session_.compiled->resolved() &&
+        !session_.compiled->metrics_depend_on_outputs())
+      session_.run_alone([&] { session_.compiled->resolve(session_.output_names(), Tensor(), Tensor()); });
     return;
   }
   const bool restored = session_.compiled->has_restored_metrics();
