@@ -56,7 +56,7 @@ class List : public std::vector<T> {
     const std::int64_t first = place(range.begin.value_or(0)), last = place(range.end.value_or(count));
     return first < last ? List(std::vector<T>(this->begin() + first, this->begin() + last)) : List();
   }
-  // As of Python's lists. pop() throws OutOfRange where there is no such element.
+  // As in Python. pop() throws OutOfRange when no element has this index.
   void append(T item) { this->push_back(std::move(item)); }
   void extend(const std::vector<T>& items) { this->insert(this->end(), items.begin(), items.end()); }
   T pop(std::int64_t index = -1) {

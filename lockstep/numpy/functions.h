@@ -328,7 +328,7 @@ struct GenfromtxtKeywords {
   DTypeLike dtype = DType::kFloat64;
   std::string comments = "#";
 };
-// As loadtxt(), but fields that are no numbers are NaN.
+// The same, with NaN for each field that is not a number.
 Tensor genfromtxt(const std::string& fname, const GenfromtxtKeywords& o = {});
 struct SavetxtKeywords {
   FieldNamesOnly names_only = {};

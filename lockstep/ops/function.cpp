@@ -159,15 +159,16 @@ Nested<Tensor> Function::call(const std::vector<Nested<Tensor>>& arguments,
       constants[i] = arguments[i].leaf();
     }
   }
+  const std::string constants_text = to_text(constants);
   const bool is_new = std::none_of(known.concrete.begin(), known.concrete.end(), [&](const auto& each) {
-    return each->constants == to_text(constants) && describes(*each->input_signature, tensors);
+    return each->constants == constants_text && describes(*each->input_signature, tensors);
   });
   if (is_new && known.seen_in_calls < kMostSeen) {
     ++known.seen_in_calls;
     Signature seen;
     for (const Nested<Tensor>& argument : tensors) seen.push_back(specs_of(argument));
     known.concrete.push_back(
-        std::make_shared<State>(std::move(seen), with_constants(known.call, constants), to_text(constants)));
+        std::make_shared<State>(std::move(seen), with_constants(known.call, std::move(constants)), constants_text));
   }
   return result;
 }
@@ -196,17 +197,18 @@ Function Function::concrete(Signature signature, Constants constants) const {
     return *this;
   }
   const auto is_equal = [](const Specs& a, const Specs& b) { return describes(a, b) && a.flatten() == b.flatten(); };
+  const std::string constants_text = to_text(constants);
   const std::lock_guard lock(known.mutex);
   Function found;
   for (const auto& each : known.concrete) {
-    if (each->constants == to_text(constants) &&
+    if (each->constants == constants_text &&
         std::equal(signature.begin(), signature.end(), each->input_signature->begin(), each->input_signature->end(),
                    is_equal))
       found.state_ = each;
   }
   if (!found.state_) {
-    found.state_ = known.concrete.emplace_back(
-        std::make_shared<State>(std::move(signature), with_constants(known.call, constants), to_text(constants)));
+    found.state_ = known.concrete.emplace_back(std::make_shared<State>(
+        std::move(signature), with_constants(known.call, std::move(constants)), constants_text));
   }
   return found;
 }

@@ -60,7 +60,7 @@ class MeanOf : public MeanMetric {
 // Per-sample values of the accuracies, by their name as functions; empty for an unknown name.
 MeanOf::Function find_accuracy_function(std::string_view name);
 
-// Whether get_for_compile() requires the shapes of targets and outputs for this name: it denotes several classes.
+// Whether get_for_compile() requires the shapes of targets and outputs for this name: "crossentropy".
 bool depends_on_outputs(const std::string& name);
 
 }  // namespace lockstep::metrics

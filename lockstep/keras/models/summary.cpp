@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/tensor/format.h"
 
 namespace lockstep::keras {
 namespace {
@@ -148,15 +149,7 @@ class Table {
   std::vector<Row> rows_;
 };
 
-std::string with_commas(std::int64_t number) {
-  const std::string digits = std::to_string(number);
-  std::string out;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) out.push_back(',');
-    out.push_back(digits[i]);
-  }
-  return out;
-}
+std::string with_commas(std::int64_t number) { return lockstep::format("{:,}", number); }
 
 std::string shape_text(const Shape& shape) {
   std::vector<std::string> dims;

@@ -40,7 +40,7 @@ class Compiled {
   // there are. An undefined y_pred is one output of any shape, which requires metrics that do not depend on outputs.
   void resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred);
   bool resolved() const { return resolved_; }
-  // Whether one of the metrics is a word that stands for several classes: the outputs decide which.
+  // Whether the class of one of the metrics depends on the shapes of the outputs: "crossentropy".
   bool metrics_depend_on_outputs() const;
   // Whether compile() was given metrics.
   bool expects_metrics() const { return !options_.metrics.empty() || !options_.weighted_metrics.empty(); }
