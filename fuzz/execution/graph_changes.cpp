@@ -1,6 +1,6 @@
 #include "fuzz/execution/graph_changes.h"
 
-#include <iterator>
+#include <algorithm>
 
 #include <fmt/format.h>
 
@@ -10,6 +10,13 @@ using tensorflow::AttrValue;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using Nodes = google::protobuf::RepeatedPtrField<NodeDef>;
+
+std::vector<std::string> attr_names(const NodeDef& node) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : node.attr()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 void change_shape(Choices& choices, tensorflow::TensorShapeProto& shape) {
   if (choices.chance(10)) shape.set_unknown_rank(!shape.unknown_rank());
@@ -88,12 +95,11 @@ void change_node(Choices& choices, Nodes& nodes, const std::vector<std::string>&
   NodeDef& node = any();
   const std::size_t kind = choices.below(100);
   if (kind < 55 && !node.attr().empty()) {
-    auto at = node.mutable_attr()->begin();
-    std::advance(at, static_cast<std::ptrdiff_t>(choices.below(static_cast<std::size_t>(node.attr_size()))));
+    const std::string name = choices.pick(attr_names(node));
     if (choices.chance(5)) {
-      node.mutable_attr()->erase(at);
+      node.mutable_attr()->erase(name);
     } else {
-      change_attr(choices, at->second);
+      change_attr(choices, node.mutable_attr()->at(name));
     }
   } else if (kind < 80 && node.input_size() > 0) {
     std::string& input =

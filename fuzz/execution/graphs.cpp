@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "fuzz/execution/graph_changes.h"
 #include "lockstep/formats/proto/graph.pb.h"
@@ -78,8 +80,20 @@ std::string text_of(const AttrValue& value) {
 
 std::string text_of(const NodeDef& node) {
   std::string text = fmt::format("{} = {}({}", node.name(), node.op(), fmt::join(node.input(), ", "));
-  for (const auto& [name, value] : node.attr()) text += fmt::format(", {}={}", name, text_of(value));
+  for (const std::string& name : attr_names(node)) text += fmt::format(", {}={}", name, text_of(node.attr().at(name)));
   return text + ")";
+}
+
+// The same for equal nodes; SerializeAsString() writes attributes in any order.
+std::string bytes_of(const NodeDef& node) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    node.SerializeToCodedStream(&coded);
+  }
+  return bytes;
 }
 
 // The nodes that differ from the seed's.
@@ -87,7 +101,7 @@ std::string differences(const GraphDef& seed, const GraphDef& graph) {
   std::string text;
   const auto compare = [&](const Nodes& before, const Nodes& after) {
     for (int i = 0; i < after.size(); ++i) {
-      if (before[i].SerializeAsString() == after[i].SerializeAsString()) continue;
+      if (bytes_of(before[i]) == bytes_of(after[i])) continue;
       text += text_of(after[i]) + "; ";
     }
   };

@@ -193,6 +193,38 @@ TEST(CompiledPlan, LeavesWrongAxesToThePlainOperations) {
   for (const auto& [begin, size] : slices) EXPECT_FALSE(compiles(begin, size));
 }
 
+// So are numbers that are no scalars.
+TEST(CompiledPlan, LeavesWrongScalarsToThePlainOperations) {
+  const auto compiles = [](const std::string& op, const Tensor& number) {
+    Network g;
+    g.input();
+    g.constant("number", number);
+    if (op == "OneHot") {
+      g.constant("axis", Tensor::scalar(std::int32_t{1}));
+      g("places", "ArgMax", {"x", "axis"},
+        {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}, {"output_type", DType::kInt64}});
+      g.constant("depth", Tensor::scalar(std::int32_t{3}));
+      g.constant("on", Tensor::scalar(1.0f));
+      g("y", op, {"places", "depth", "on", "number"},
+        {{"T", DType::kFloat32}, {"TI", DType::kInt64}, {"axis", std::int64_t{-1}}});
+    } else {
+      g.constant("amounts", Tensor::from_vector(std::vector<std::int32_t>{0, 0, 1, 1}, {2, 2}));
+      g("y", op, {"x", "amounts", "number"}, {{"T", DType::kFloat32}, {"Tpaddings", DType::kInt32}});
+    }
+    g.finish();
+    const Plan plan(g.graph, *g.library, {g.graph.parse_output("x")}, {g.graph.parse_output("y")}, {}, "test");
+    RunBudget budget(RunLimits::none(), 0);
+    RunContext context{*g.resources, *g.library, budget};
+    CompiledPlan compiled;
+    return compiled.run(plan, {numbers({2, 4}, 1)}, context).has_value();
+  };
+  for (const char* op : {"OneHot", "PadV2"}) {
+    EXPECT_TRUE(compiles(op, Tensor::scalar(0.5f))) << op;
+    for (const Shape& shape : {Shape{0}, Shape{1}, Shape{2}})
+      EXPECT_FALSE(compiles(op, Tensor::zeros(shape, DType::kFloat32))) << op << shape.to_string();
+  }
+}
+
 TEST(CompiledPlan, KeepsNotANumber) {
   Prepared prepared({"nan", {4, 4, 3}, [](Network& g) {
                        g.conv("c", "x", {3, 3, 3, 5}, 1, "SAME");

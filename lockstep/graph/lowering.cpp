@@ -375,6 +375,12 @@ inference::Constant Lowering::floats(const Lowered& known) const {
   return {reinterpret_cast<const float*>(data->bytes.data()), known.constant.num_elements(), data};
 }
 
+float Lowering::float_number(const Lowered& known) const {
+  const inference::Constant numbers = floats(known);
+  require(known.dims.empty() && numbers.size == 1);
+  return numbers.data[0];
+}
+
 Dims Lowering::integers(const Lowered& known) const {
   require(known.is_constant() && !known.other.defined());
   if (known.dtype == DType::kInt64) return known.constant.to_vector<std::int64_t>();

@@ -189,7 +189,7 @@ LoweredTensors pad(Lowering& lowering, const Step& step, Inputs inputs, Inputs l
   const Dims amounts = lowering.integers(inputs[1]), strides = strides_of(like[0].dims);
   lowering.require_by_rows(amounts.at(0) == 0 && amounts.at(1) == 0);
   if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, like[0], true)};
-  const float background = inputs.size() > 2 ? lowering.floats(inputs[2]).data[0] : 0.0f;
+  const float background = inputs.size() > 2 ? lowering.float_number(inputs[2]) : 0.0f;
   Lowering::Padding padding{inputs[0], {}, {}};
   inference::Move move{inputs[0].value, inputs[0].dims, strides_of(inputs[0].dims), strides};
   for (std::size_t i = 0; i < strides.size(); ++i) {

@@ -165,8 +165,9 @@ class Lowering {
   }
   // A new value with the dtype and dims of `like`, and the number of it as float32.
   Lowered result(const Lowered& like);
-  // The elements of a float32 constant; those of an integer one.
+  // The elements of a float32 constant; the only one of a scalar; those of a constant of integers.
   inference::Constant floats(const Lowered& known) const;
+  float float_number(const Lowered& known) const;
   inference::Dims integers(const Lowered& known) const;
   // The value's number; constants become values too.
   int number(const Lowered& known);

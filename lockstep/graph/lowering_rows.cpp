@@ -46,7 +46,7 @@ LoweredTensors one_hot(Lowering& lowering, const Step& step, Inputs inputs, Inpu
                     inputs[3].is_constant();
   if (!fits) return {lowering.custom(step, inputs, like[0], rows)};
   lowering.require_by_rows(rows);
-  const float on = lowering.floats(inputs[2]).data[0], off = lowering.floats(inputs[3]).data[0];
+  const float on = lowering.float_number(inputs[2]), off = lowering.float_number(inputs[3]);
   Lowered out = lowering.result(like[0]);
   const std::int64_t count = inference::product_of(indices.dims), depth = out.dims.back();
   const auto work = [=, wide = indices.dtype == DType::kInt64](const std::vector<const float*>& memory, float* to) {
