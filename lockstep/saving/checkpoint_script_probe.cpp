@@ -99,6 +99,13 @@ void check(const train::LoadStatus& status, const std::string& how) {
   if (how == "assert_nontrivial_match") status.assert_nontrivial_match();
 }
 
+train::CheckpointOptions options_of(const Json& save) {
+  train::CheckpointOptions options;
+  const auto size = save.value("size", std::int64_t{0});
+  if (size > 0) options.experimental_sharding_callback = train::experimental::MaxShardSizePolicy(size);
+  return options;
+}
+
 Json make_manager(Objects& objects, const Json& action) {
   train::CheckpointManagerOptions options;
   if (action.contains("max_to_keep")) options.max_to_keep = action.at("max_to_keep").get<std::int64_t>();
@@ -163,7 +170,7 @@ const std::map<std::string, Action>& actions() {
        }},
       {"save",
        [](Objects& objects, const Json& a) -> Json {
-         train::CheckpointOptions options;
+         train::CheckpointOptions options = options_of(a);
          options.enable_async = a.value("async", false);
          const auto& checkpoint = objects.checkpoints.at(a.at("checkpoint").text());
          const std::string path = checkpoint.save(a.at("path").text(), options);
@@ -172,7 +179,7 @@ const std::map<std::string, Action>& actions() {
        }},
       {"write",
        [](Objects& objects, const Json& a) -> Json {
-         return objects.checkpoints.at(a.at("checkpoint").text()).write(a.at("path").text());
+         return objects.checkpoints.at(a.at("checkpoint").text()).write(a.at("path").text(), options_of(a));
        }},
       {"table",
        [](Objects& objects, const Json& a) -> Json {

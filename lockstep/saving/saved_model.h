@@ -19,6 +19,7 @@
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/nested.h"
 #include "lockstep/tensor/tensor_dict.h"
+#include "lockstep/train/sharding_policies.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep::saved_model {
@@ -74,6 +75,7 @@ struct SaveOptions {
   std::map<std::string, std::string> function_aliases;
   std::string experimental_io_device;         // "/job:localhost" or a local device
   bool experimental_custom_gradients = true;  // those of ls::custom_gradient are written with the functions
+  train::experimental::ShardingCallback experimental_sharding_callback;  // as in train::CheckpointOptions
   std::vector<std::string> extra_tags;
   // "2.4": FailedPrecondition, naming the operations, where TensorFlow of this version could not run the graph.
   // Versions before 1.4 count as 1.4, others as the nearest older one of 1.12, 1.15, 2.2, 2.4, 2.6, 2.8, 2.11, 2.14

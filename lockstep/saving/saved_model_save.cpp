@@ -10,10 +10,10 @@
 #include "lockstep/formats/proto/saved_model.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/formats/saved_model_fingerprint_internal.h"
-#include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/saving/saved_model_export_internal.h"
 #include "lockstep/saving/saved_model_state_internal.h"
+#include "lockstep/train/shared_save_internal.h"
 
 namespace lockstep::saved_model {
 namespace {
@@ -21,12 +21,11 @@ namespace {
 constexpr char kTensorFlowVersion[] = "2.11.0";  // the oldest that knows all that is written here
 
 void write_checkpoint(const Export& exported, const std::string& prefix) {
-  formats::BundleWriter bundle(prefix);
-  for (std::size_t i = 0; i < exported.variables().size(); ++i) {
-    bundle.add(exported.keys()[i], exported.variables()[i]->variable->numpy().to_data());
-  }
-  bundle.add(std::string(formats::kObjectGraphKey), Tensor::strings({exported.checkpoint_graph()}, Shape{}).to_data());
-  bundle.finish();
+  formats::NamedTensors contents;
+  for (std::size_t i = 0; i < exported.variables().size(); ++i)
+    contents.emplace_back(exported.keys()[i], exported.variables()[i]->variable->numpy().to_data());
+  contents.emplace_back(formats::kObjectGraphKey, Tensor::strings({exported.checkpoint_graph()}, Shape{}).to_data());
+  train::write_checkpoint({std::move(contents), {}}, prefix, exported.options().experimental_sharding_callback);
 }
 
 tensorflow::SavedModel describe(const Export& exported) {

@@ -201,6 +201,11 @@ std::string Checkpoint::write_then(const std::string& prefix, const CheckpointOp
   if (prefix.empty()) throw_invalid_argument("Checkpoint: invalid prefix: found an empty string, expected a path");
   LiveValues values = values_of(build_live_graph(state_->root.ptr()), job_state(options));
   if (options.workers && options.workers->size() > 1) {
+    if (options.experimental_sharding_callback.max_shard_size()) {
+      throw_invalid_argument(
+          "Checkpoint: MaxShardSizePolicy is not for several workers, each of which writes a file of its own: use "
+          "ShardByTaskPolicy");
+    }
     write_shared(prefix, std::move(values), options, after);
   } else {
     write_local(prefix, std::move(values), options, after);
@@ -211,7 +216,7 @@ std::string Checkpoint::write_then(const std::string& prefix, const CheckpointOp
 void Checkpoint::write_local(const std::string& prefix, LiveValues values, const CheckpointOptions& options,
                              const std::function<void()>& after) const {
   const auto write = [=](const LiveValues& of_save) {
-    write_values(of_save, prefix);
+    write_checkpoint(of_save, prefix, options.experimental_sharding_callback);
     if (after) after();
     for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
   };

@@ -15,6 +15,7 @@
 #include "lockstep/formats/tensor_data.h"
 #include "lockstep/keras/trainer/training_state.h"
 #include "lockstep/train/restore_report.h"
+#include "lockstep/train/sharding_policies.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep::formats {
@@ -28,18 +29,20 @@ struct LiveValues;
 
 struct CheckpointOptions {
   std::string experimental_io_device = {};  // accepted; there is one host
-  bool experimental_skip_slot_variables = false;
   // Called with the path after each finished write.
   std::vector<std::function<void(const std::string&)>> experimental_write_callbacks = {};
+  // Saving returns when the state is copied; a thread writes it, in the order of the saves. Errors are thrown by the
+  // next save, or by wait().
+  bool enable_async = false;
+  bool experimental_skip_slot_variables = false;
+  // ShardByTaskPolicy() or MaxShardSizePolicy(bytes); the latter is not for `workers`, which divide the bytes anyway.
+  experimental::ShardingCallback experimental_sharding_callback = {};
   // The user's own, committed with the checkpoint; null: none. checkpoint_metadata() gives it back.
   Json metadata = nullptr;
   // The workers of the job: each makes the same call with the same prefix, and they write, or read, one checkpoint
   // together: each a part of the bytes, the chief's commit makes it visible, all learn how it went. Null: this process
   // alone, without a word to others, so programs in which only the chief saves, or others save elsewhere, work as well.
   collectives::CommunicatorPtr workers = nullptr;
-  // Saving returns when the state is copied; a thread writes it, in the order of the saves. Errors are thrown by the
-  // next save, or by wait().
-  bool enable_async = false;
   // Bytes of state that may wait to be written; a save that exceeds them waits for earlier ones.
   std::uint64_t async_byte_budget = std::uint64_t{4} << 30;
   // The position of a running fit (Trainer::training_state), committed with the checkpoint.

@@ -136,7 +136,7 @@ LiveValues values_of(const LiveGraph& live, formats::NamedTensors more) {
   return values;
 }
 
-void write_values(const LiveValues& values, const std::string& prefix) {
+void write_values(const LiveValues& values, const std::string& prefix, io::FileSystem& files) {
   std::uint64_t bytes = 0;
   for (const auto& [key, data] : values.contents) bytes += data.bytes.size();
   std::optional<formats::BundleWriter> writer;
@@ -150,8 +150,8 @@ void write_values(const LiveValues& values, const std::string& prefix) {
     }
   };
   attempt([&] {
-    io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
-    writer.emplace(prefix, io::posix_file_system(), bytes);
+    io::make_directories(files, io::parent_directory(prefix));
+    writer.emplace(prefix, files, bytes);
   });
   for (const auto& [key, data] : values.contents) {
     std::optional<optimizers::WholeSlot> whole;

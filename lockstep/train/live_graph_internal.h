@@ -10,6 +10,7 @@
 
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/tensor_data.h"
+#include "lockstep/io/file_system.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/train/tracked_node_internal.h"
 
@@ -41,7 +42,7 @@ struct LiveValues {
 // gathered.
 LiveValues values_of(const LiveGraph& live, formats::NamedTensors more = {});
 // Writes a checkpoint as one transaction. Workers with ranges each write one, at the same point of their programs.
-void write_values(const LiveValues& values, const std::string& prefix);
+void write_values(const LiveValues& values, const std::string& prefix, io::FileSystem& files = io::posix_file_system());
 
 // Names that begin so belong to the job, not to objects; TensorFlow does not look at them. Strings are lists with
 // one entry for each worker.

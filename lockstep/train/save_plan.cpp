@@ -18,6 +18,24 @@ constexpr std::uint64_t kSent = 16 << 20;  // bytes of a piece that another rank
 
 using Order = std::vector<std::size_t>;
 
+// Whether TensorFlow reads slices of such a tensor; it rejects those of other dtypes (BundleReader::GetSliceValue).
+bool is_divisible(const PlannedTensor& tensor) {
+  switch (tensor.dtype) {
+    case DType::kBool:
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kUInt8:
+    case DType::kBFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kComplex64:
+    case DType::kComplex128: return tensor.bytes > 0;
+    default: return false;
+  }
+}
+
 // Largest first to whoever has least. `plan` has the ranges already.
 SavePlan whole_tensors(const std::vector<PlannedTensor>& tensors, SavePlan plan) {
   Order order;
@@ -191,8 +209,9 @@ SavePlan ranges(const std::vector<PlannedTensor>& tensors, SavePlan plan, std::u
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const PlannedTensor& tensor = tensors[i];
       if ((tensor.dtype == DType::kString) != strings || !tensor.ends.empty()) continue;
-      if (strings || tensor.bytes == 0) {
+      if (!is_divisible(tensor)) {
         if (strings) s = 0;
+        while (!strings && s + 1 < plan.shards.size() && end_of(s) <= done) ++s;
         put({i, tensor.bytes});
         done += tensor.bytes;
         continue;
@@ -263,6 +282,49 @@ SavePlan plan_save(const std::vector<PlannedTensor>& tensors, int num_ranks) {
   std::vector<int> ranks(static_cast<std::size_t>(num_ranks));
   std::iota(ranks.begin(), ranks.end(), 0);
   return plan_save(tensors, ranks);
+}
+
+SavePlan plan_files(const std::vector<PlannedTensor>& tensors, std::uint64_t max_shard_size) {
+  SavePlan plan;
+  plan.shards.emplace_back();
+  const auto room = [&] {
+    const std::uint64_t used = plan.shards.back().bytes;
+    return used < max_shard_size ? max_shard_size - used : 0;
+  };
+  const auto put = [&](PlannedPiece piece) {
+    plan.shards.back().bytes += piece.bytes;
+    plan.shards.back().pieces.push_back(std::move(piece));
+  };
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const PlannedTensor& tensor = tensors[i];
+    plan.bytes += tensor.bytes;
+    if (!is_divisible(tensor)) {
+      if (tensor.bytes > room() && plan.shards.back().bytes > 0) plan.shards.emplace_back();
+      put({i, tensor.bytes});
+      continue;
+    }
+    const std::uint64_t width = dtype_size(tensor.dtype);
+    const auto count = static_cast<std::int64_t>(tensor.bytes / width);
+    const std::int64_t block = block_of(tensor, max_shard_size);
+    for (std::int64_t begin = 0, end = 0; begin < count; begin = end) {
+      const auto fits = static_cast<std::int64_t>(std::min(room() / width, static_cast<std::uint64_t>(count - begin)));
+      end = begin + fits == count ? count : (begin + fits) / block * block;
+      if (end <= begin && plan.shards.back().bytes > 0) {
+        plan.shards.emplace_back();
+        end = begin;
+        continue;
+      }
+      end = std::max(end, begin + 1);
+      if (begin == 0 && end == count) {
+        put({i, tensor.bytes});
+        continue;
+      }
+      std::vector<PlannedPiece> pieces;
+      Boxes(i, tensor, pieces).add(begin, end);
+      for (PlannedPiece& piece : pieces) put(std::move(piece));
+    }
+  }
+  return plan;
 }
 
 std::string plan_text(const SavePlan& plan, const std::vector<PlannedTensor>& tensors, const std::string& prefix,

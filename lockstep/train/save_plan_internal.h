@@ -46,11 +46,17 @@ struct SavePlan {
 
 // Divides the tensors among `ranks` so that each writes about a 1/N of the bytes, one copy in all. Whole tensors where
 // that balances to 5 % and 4 KiB; else the list is cut into N equal ranges, and tensors across a cut are stored in
-// boxes, which TensorFlow's checkpoints know as slices. Ranges are written by the ranks that have them; those of ranks
-// that do not write are sent to the others in pieces of 16 MiB at most. Ranks for which nothing is left write no file.
-// Strings go to the first rank. The same on every worker and in every run. Throws InvalidArgument for no ranks.
+// boxes, which TensorFlow's checkpoints know as slices, if it reads slices of their dtype. Ranges are written by the
+// ranks that have them; those of ranks that do not write are sent to the others in pieces of 16 MiB at most. Ranks for
+// which nothing is left write no file. Strings go to the first rank. The same on every worker and in every run. Throws
+// InvalidArgument for no ranks.
 SavePlan plan_save(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks);
 SavePlan plan_save(const std::vector<PlannedTensor>& tensors, int num_ranks);
+
+// Files of at most `max_shard_size` bytes, all of rank 0: the tensors in their order, numbers cut in boxes where the
+// next file begins. Tensors whose slices TensorFlow does not read (strings, float16) stay whole. They, and single
+// elements, that are larger have a file of their own.
+SavePlan plan_files(const std::vector<PlannedTensor>& tensors, std::uint64_t max_shard_size);
 
 // A table of ranks, files, bytes and tensors, as fit --dry-run prints it; `most_lines` shards at most, 0: all.
 std::string plan_text(const SavePlan& plan, const std::vector<PlannedTensor>& tensors, const std::string& prefix,

@@ -1,6 +1,7 @@
 #include "lockstep/train/save_plan_internal.h"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -157,6 +158,37 @@ TEST(SavePlan, RangesAreWrittenByTheirRanks) {
   }
 }
 
+// TensorFlow reads slices of some dtypes only.
+TEST(SavePlan, OtherDtypesStayWhole) {
+  for (const auto& [dtype, whole] :
+       {std::pair(DType::kFloat16, true), {DType::kUInt16, true}, {DType::kInt16, false}}) {
+    const std::vector<PlannedTensor> tensors = {floats("small", {30}), {"large", dtype, Shape{90000}, 180000}};
+    for (const SavePlan& plan : {plan_save(tensors, 3), plan_files(tensors, 60000)}) {
+      std::size_t pieces = 0;
+      for (const PlannedShard& shard : plan.shards) pieces += shard.pieces.size();
+      EXPECT_EQ(pieces == 2, whole) << dtype_name(dtype);
+    }
+  }
+}
+
+TEST(SavePlan, FilesOfASize) {
+  std::vector<PlannedTensor> tensors = {floats("scalar", {}), floats("cube", {7, 5, 3}), floats("none", {0, 4}),
+                                        floats("matrix", {50, 3}), floats("vector", {90})};
+  for (const std::uint64_t size : {1, 4, 12, 63, 100, 700, 5000}) {
+    const SavePlan plan = plan_files(tensors, size);
+    expect_one_copy(plan, tensors);
+    EXPECT_LE(plan.largest_shard(), std::max<std::uint64_t>(size, 4)) << size;
+    // The last row of a block, or element, that does not fit is left for the next file.
+    for (std::size_t s = 0; s + 1 < plan.shards.size(); ++s)
+      EXPECT_GT(plan.shards[s].bytes + std::max<std::uint64_t>(size / 32, 4), size) << size;
+  }
+  tensors.push_back({"text", DType::kString, Shape{2}, 90});
+  tensors.push_back(floats("last", {2}));
+  const SavePlan plan = plan_files(tensors, 50);
+  EXPECT_EQ(plan.largest_shard(), 90u);
+  EXPECT_EQ(plan.shards.back().bytes, 8u);
+}
+
 // ---- the commit: what all ranks do to one folder, one after the other ----
 
 formats::NamedTensors numbers(int version) {
@@ -189,6 +221,11 @@ void save(const formats::NamedTensors& contents, int ranks, const std::string& p
   commit_shards(prefix, count, std::move(written), files);
 }
 
+void save_in_files(const formats::NamedTensors& contents, std::int64_t size, const std::string& prefix,
+                   io::FileSystem& files) {
+  write_checkpoint({contents, {}}, prefix, experimental::MaxShardSizePolicy(size), files);
+}
+
 // The version of a folder's checkpoint, whose tensors are all of one version; 0 for none.
 int version_of(const std::string& prefix, io::FileSystem& files) {
   if (!files.stat(formats::bundle_index_path(prefix))) return 0;
@@ -211,7 +248,23 @@ TEST(SharedCommit, AllRanksUpTo4096) {
   }
 }
 
-TEST(SharedCommit, OldOrNewWhereverItStops) {
+TEST(SharedCommit, FilesOfASize) {
+  for (const std::int64_t size : {100, 1000, 5000, 1 << 20}) {
+    io::MemoryFileSystem files;
+    save_in_files(numbers(1), size, "/run/ckpt", files);
+    EXPECT_EQ(version_of("/run/ckpt", files), 1) << size;
+    for (const std::string& name : files.list("/run")) {
+      if (name.find(".data-") == std::string::npos) continue;
+      // A string has its length and a checksum, too.
+      EXPECT_LE(files.stat("/run/" + name)->size, static_cast<std::uint64_t>(size) + 5) << name;
+    }
+  }
+}
+
+using Save = std::function<void(const formats::NamedTensors&, int, const std::string&, io::FileSystem&)>;
+
+// `save` is cut off everywhere, writing files that depend on its number.
+void expect_old_or_new(const Save& save) {
   using Fault = io::FaultyFileSystem::Fault;
   for (const Fault fault : {Fault::kFail, Fault::kTear, Fault::kDie}) {
     for (const bool replaces : {false, true}) {
@@ -238,6 +291,13 @@ TEST(SharedCommit, OldOrNewWhereverItStops) {
       }
     }
   }
+}
+
+TEST(SharedCommit, OldOrNewWhereverItStops) { expect_old_or_new(save); }
+
+TEST(SharedCommit, OldOrNewFilesOfASizeWhereverItStops) {
+  expect_old_or_new([](const formats::NamedTensors& contents, int number, const std::string& prefix,
+                       io::FileSystem& files) { save_in_files(contents, 60000 / number, prefix, files); });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -166,6 +167,59 @@ void commit_shards(const std::string& prefix, int num_files, std::vector<Written
     throw;
   }
   formats::remove_other_shards(prefix, num_files, files);
+}
+
+void write_checkpoint(const LiveValues& values, const std::string& prefix, const experimental::ShardingCallback& policy,
+                      io::FileSystem& files) {
+  if (!policy.max_shard_size()) return write_values(values, prefix, files);
+  std::vector<PlannedTensor> tensors = planned_tensors(values);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (const std::string& text : values.contents[i].second.strings) tensors[i].bytes += text.size();
+  }
+  const SavePlan plan = plan_files(tensors, *policy.max_shard_size());
+  std::vector<std::unique_ptr<formats::BundleShard>> shards;
+  std::exception_ptr failure;  // of this worker; the others still get its ranges
+  const auto attempt = [&](const std::function<void()>& work) {
+    if (failure) return;
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  };
+  int count = 0;
+  attempt([&] {
+    io::make_directories(files, io::parent_directory(prefix));
+    formats::remove_temporaries(prefix, false, files);
+    count = formats::unused_shard_count(prefix, static_cast<int>(plan.shards.size()), files);
+  });
+  std::optional<optimizers::WholeSlot> whole;
+  std::size_t tensor = tensors.size();  // of `whole`
+  for (std::size_t s = 0; s < plan.shards.size(); ++s) {
+    const PlannedShard& planned = plan.shards[s];
+    attempt([&] {
+      shards.push_back(
+          std::make_unique<formats::BundleShard>(prefix, static_cast<int>(s), count, files, planned.bytes));
+    });
+    for (const PlannedPiece& piece : planned.pieces) {
+      if (piece.tensor != tensor) {
+        tensor = piece.tensor;
+        whole.reset();
+        if (const auto range = values.ranges.find(tensors[tensor].key); range != values.ranges.end())
+          whole.emplace(*range->second);
+      }
+      attempt([&] { add_piece(*shards.back(), piece, tensors[tensor], piece_of(piece, values.contents)); });
+    }
+    attempt([&] { shards.back()->file().sync_data(); });
+  }
+  if (failure) std::rethrow_exception(failure);
+  std::vector<WrittenShard> written;
+  for (const auto& shard : shards) {
+    formats::BundleEntries entries;
+    entries.merge(shard->entries());
+    written.push_back({shard->file().temporary_path(), std::move(entries)});
+  }
+  commit_shards(prefix, count, std::move(written), files);
 }
 
 std::vector<int> ranks_at(collectives::Communicator& group, const std::string& directory, io::FileSystem& files) {

@@ -11,6 +11,7 @@
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/train/live_graph_internal.h"
 #include "lockstep/train/save_plan_internal.h"
+#include "lockstep/train/sharding_policies.h"
 
 namespace lockstep::train {
 
@@ -37,6 +38,10 @@ struct WrittenShard {
 // refers to them. An older checkpoint of the prefix stays whole until then; choose `num_files` by unused_shard_count.
 // After an error nothing of the new one is left.
 void commit_shards(const std::string& prefix, int num_files, std::vector<WrittenShard> shards, io::FileSystem& files);
+
+// write_values() with the files of a policy.
+void write_checkpoint(const LiveValues& values, const std::string& prefix, const experimental::ShardingCallback& policy,
+                      io::FileSystem& files = io::posix_file_system());
 
 // The contribution of one rank to a checkpoint.
 struct SharedPart {

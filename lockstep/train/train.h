@@ -8,4 +8,5 @@
 #include "lockstep/train/moving_average.h"
 #include "lockstep/train/preemption_checkpoint_handler.h"
 #include "lockstep/train/saver.h"
+#include "lockstep/train/sharding_policies.h"
 #include "lockstep/train/training_checkpoints.h"

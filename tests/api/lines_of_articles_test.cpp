@@ -180,6 +180,23 @@ TEST(ArticleLines, OptionsOfSavedModels) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(ArticleLines, FilesOfASize) {
+  const auto folder = std::filesystem::temp_directory_path() / ("lockstep_files_" + std::to_string(getpid()));
+  const auto model = keras::Sequential({keras::Input({30}), layers::Dense(20), layers::Dense(1)});
+  const auto policy = ls::train::experimental::MaxShardSizePolicy(1000);
+  ls::saved_model::save(model, (folder / "saved").string(), {.experimental_sharding_callback = policy});
+  const auto options = ls::train::CheckpointOptions{.experimental_sharding_callback = policy};
+  const std::string path = ls::train::Checkpoint({{"model", model}}).save((folder / "ckpt").string(), options);
+  for (const auto& name : {folder / "saved" / "variables" / "variables", std::filesystem::path(path)})
+    EXPECT_EQ(std::filesystem::file_size(name.string() + ".data-00000-of-00004"), 1000) << name;
+  const Tensor x = ops::ones({1, 30}), y = model(x);
+  EXPECT_EQ(float(ls::saved_model::load((folder / "saved").string())(x)), float(y));
+  const auto again = keras::Sequential({keras::Input({30}), layers::Dense(20), layers::Dense(1)});
+  ls::train::Checkpoint({{"model", again}}).restore(path).assert_consumed();
+  EXPECT_EQ(float(again(x)), float(y));
+  std::filesystem::remove_all(folder);
+}
+
 // Expected numbers: Keras 3.15.
 TEST(ArticleLines, FunctionsOfImages) {
   std::vector<float> values;
