@@ -15,6 +15,11 @@
 
 namespace lockstep {
 
+// What converts to a whole number where a cast asks for it: a tensor.
+template <typename I>
+concept IndexObject = std::is_class_v<I> && std::is_constructible_v<std::int64_t, const I&> &&
+    !std::is_convertible_v<const I&, std::int64_t>;
+
 // A vector whose list[-1] is the last element. Throws OutOfRange for an index that no element has.
 template <typename T>
 class List : public std::vector<T> {
@@ -22,8 +27,17 @@ class List : public std::vector<T> {
   using std::vector<T>::vector;
   List(std::vector<T> items) : std::vector<T>(std::move(items)) {}
 
-  T& operator[](std::int64_t index) { return std::vector<T>::operator[](position(index)); }
-  const T& operator[](std::int64_t index) const { return std::vector<T>::operator[](position(index)); }
+  decltype(auto) operator[](std::int64_t index) { return std::vector<T>::operator[](position(index)); }
+  decltype(auto) operator[](std::int64_t index) const { return std::vector<T>::operator[](position(index)); }
+  // An index that is a tensor of one number.
+  template <IndexObject I>
+  decltype(auto) operator[](const I& index) {
+    return (*this)[static_cast<std::int64_t>(index)];
+  }
+  template <IndexObject I>
+  decltype(auto) operator[](const I& index) const {
+    return (*this)[static_cast<std::int64_t>(index)];
+  }
   // The elements begin, … before end, as Python's list[:-1]: list[{0, -1}], list[{1, {}}]. As there, indices beyond the
   // list mean its ends.
   struct Range {
@@ -32,7 +46,7 @@ class List : public std::vector<T> {
   // const auto [kernel, bias] = layer.get_weights(), and of N elements list.parts<N>(). Throw OutOfRange for a list of
   // another length.
   template <std::size_t I>
-  const T& get() const& {
+  decltype(auto) get() const& {
     require_length(2);
     return std::vector<T>::operator[](I);
   }

@@ -123,7 +123,7 @@ void Shape::assert_is_fully_defined() const {
   if (!fully_known()) throw_invalid_argument("shape " + to_string() + " is not fully defined");
 }
 
-std::vector<std::int64_t> Shape::as_list() const {
+List<std::int64_t> Shape::as_list() const {
   if (!known_rank_) throw_invalid_argument("as_list() requires a shape of known rank");
   return dims_;
 }

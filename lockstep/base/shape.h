@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/list.h"
+
 namespace lockstep {
 
 // The extent of a dimension that is not known before run time (Keras writes None).
@@ -102,7 +104,7 @@ class Shape {
   // "(None, 28, 28, 1)", "(3,)", "()", "<unknown>": as Python prints it.
   std::string to_string() const;
   // The dimensions. Throws InvalidArgument for a shape of unknown rank.
-  std::vector<std::int64_t> as_list() const;
+  List<std::int64_t> as_list() const;
 
   friend bool operator==(const Shape& a, const Shape& b) = default;
   // The axes of a, then those of b; of unknown rank where one of them is.

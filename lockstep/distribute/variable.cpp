@@ -16,6 +16,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/composed.h"
 #include "lockstep/tensor/array_internal.h"
+#include "lockstep/tensor/print_internal.h"
 
 namespace lockstep::distribute {
 namespace {
@@ -188,11 +189,18 @@ Variable VariableSlice::assign_sub(const Tensor& delta) const {
   return assign(ops::strided_slice(variable_.read(), entries_) - ops::cast(delta, dtype()));
 }
 
-// As tf.Variable's text.
+// As tf.Variable's text, or that of a layer's variable as Keras's.
 std::ostream& operator<<(std::ostream& out, const Variable& variable) {
   if (!variable) return out << "<empty tf.Variable>";
-  return out << fmt::format("<tf.Variable '{}' shape={} dtype={}, value={}>", variable.path(),
-                            variable.shape().to_string(), dtype_name(variable.dtype()), variable.numpy().to_string());
+  const Tensor value = variable.numpy();
+  const std::string shape = variable.shape().to_string(), dtype(dtype_name(variable.dtype()));
+  if (variable.path() != variable.name()) {
+    return out << fmt::format("<Variable path={}, shape={}, dtype={}, value={}>", variable.path(), shape, dtype,
+                              array_text(value));
+  }
+  const std::string text = array_repr(value);
+  return out << fmt::format("<tf.Variable '{}:0' shape={} dtype={}, numpy={}{}>", variable.name(), shape, dtype,
+                            text.find('\n') == std::string::npos ? "" : "\n", text);
 }
 
 Tensor VariableImpl::handle() {

@@ -152,6 +152,7 @@ inline Nested<Tensor> case_(const std::vector<std::pair<Tensor, Branch>>& pred_f
 
 struct WhileLoopKeywords {
   FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> parallel_iterations = std::nullopt;  // has no effect, here and below
   std::optional<std::int64_t> maximum_iterations = std::nullopt;
 };
 // const auto [i, sum] = while_loop([](const Tensor& i, const Tensor&) { return i < 5; }, body, {i, sum}).
@@ -192,7 +193,7 @@ class OutputSignature : public DTypeLike {
 struct MapKeywords {
   FieldNamesOnly names_only = {};
   DTypeLike dtype = DType::kInvalid;
-  std::optional<std::int64_t> parallel_iterations = std::nullopt;  // has no effect
+  std::optional<std::int64_t> parallel_iterations = std::nullopt;
   OutputSignature fn_output_signature = DType::kInvalid;
 };
 // fn of each row of the tensors, stacked. Throws InvalidArgument for tensors of different numbers of rows, and for
@@ -222,6 +223,7 @@ class Initializer : public Nested<Tensor> {
 struct ScanKeywords {
   FieldNamesOnly names_only = {};
   Initializer initializer = {};  // default: the first row
+  std::optional<std::int64_t> parallel_iterations = std::nullopt;
   bool reverse = false;
 };
 // fn(accumulated, row) for one row after the other: all results, stacked, or the last one.

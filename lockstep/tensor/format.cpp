@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/tensor/print_internal.h"
 
 namespace lockstep {
 namespace {
@@ -201,7 +202,8 @@ class Formatter {
       case FormatArgument::Kind::kText: return std::string(argument.text_);
       case FormatArgument::Kind::kNumber: out << Item(argument.number_); break;
       case FormatArgument::Kind::kTensor:
-        if (!argument.print_) return argument.tensor_.to_string();
+        if (!argument.print_)
+          return argument.tensor_.is_value() ? array_text(argument.tensor_) : argument.tensor_.to_string();
         [[fallthrough]];
       case FormatArgument::Kind::kObject: argument.print_(out, argument.object_);
     }

@@ -23,7 +23,7 @@ class FormatArgument {
   FormatArgument(const char* text) : kind_(Kind::kText), text_(text) {}
   template <typename T>
   requires(std::is_class_v<T> && !std::derived_from<T, Number>) FormatArgument(const T& value) : object_(&value) {
-    if constexpr (requires(std::ostream & out) { out << value; })
+    if constexpr (requires(std::ostream & out) { out << value; } && !std::derived_from<T, Tensor>)
       print_ = [](std::ostream& out, const void* object) { out << *static_cast<const T*>(object); };
     if constexpr (std::is_convertible_v<const T&, Tensor>) {
       kind_ = Kind::kTensor;
@@ -52,8 +52,8 @@ std::string format_arguments(std::string_view text, std::initializer_list<Format
 
 // The text with its fields replaced: "{}", by position "{1}", with a format of Python's "{:>8.3f}", "{:,}", "{:.1%}",
 // "{:03d}", of a tensor that of its only element; "{{" is a brace. Without a format numbers are written as Python
-// writes them (True, 0.1) and tensors as std::cout does. Throws InvalidArgument for fields that have no argument and
-// formats that do not fit them.
+// writes them (True, 0.1), tensors as their values as NumPy arrays, and other objects as std::cout does. Throws
+// InvalidArgument for fields that have no argument and formats that do not fit them.
 template <typename... Arguments>
 std::string format(std::string_view text, const Arguments&... arguments) {
   return format_arguments(text, {FormatArgument(arguments)...});

@@ -7,12 +7,13 @@
 #include <ostream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/tensor/array_internal.h"
 #include "lockstep/tensor/aten_internal.h"
-#include "lockstep/tensor/print_options_internal.h"
+#include "lockstep/tensor/print_internal.h"
 #include "lockstep/tensor/structure.h"
 
 namespace lockstep {
@@ -150,7 +151,16 @@ std::string float_scalar(T value) {
 // The numbers of the elements that are shown, in order, and where rows are cut.
 class Layout {
  public:
-  Layout(const Shape& shape) : shape_(shape), summarized_(shape.num_elements().value_or(0) > options_.threshold) {}
+  // In repr() commas separate the elements; the text stands behind `prefix` characters and before `suffix` ones.
+  explicit Layout(const Shape& shape, const std::string& separator = " ", std::size_t prefix = 0,
+                  std::size_t suffix = 0)
+      : shape_(shape),
+        separator_(separator),
+        prefix_(prefix),
+        suffix_(suffix),
+        summarized_(shape.num_elements().value_or(0) > options_.threshold) {}
+
+  bool summarized() const { return summarized_; }
 
   std::vector<std::int64_t> shown() const {
     std::vector<std::int64_t> elements;
@@ -161,7 +171,7 @@ class Layout {
   std::string draw(std::vector<std::string> texts) {
     texts_ = std::move(texts);
     next_ = 0;
-    return draw_axis(0, " ", static_cast<std::size_t>(options_.line_width));
+    return draw_axis(0, std::string(prefix_ + 1, ' '), static_cast<std::size_t>(options_.line_width) - suffix_);
   }
 
  private:
@@ -179,7 +189,9 @@ class Layout {
     if (axis == shape_.rank()) return texts_[next_++];
     const std::int64_t extent = shape_[axis];
     const bool last_axis = axis + 1 == shape_.rank();
-    const std::string between = last_axis ? " " : std::string(static_cast<std::size_t>(shape_.rank() - axis - 1), '\n');
+    const std::string between = last_axis ? separator_
+                                          : separator_.substr(0, separator_.size() - 1) +
+                                                std::string(static_cast<std::size_t>(shape_.rank() - axis - 1), '\n');
     std::string text, line = indent;
     const auto add = [&](const std::string& word, bool more) {
       if (!last_axis) {
@@ -206,7 +218,9 @@ class Layout {
 
   const ArrayPrintOptions options_ = array_print_options();
   const Shape& shape_;
-  bool summarized_;
+  const std::string separator_;  // ends with a space
+  const std::size_t prefix_, suffix_;
+  const bool summarized_;
   std::vector<std::string> texts_;
   std::size_t next_ = 0;
 };
@@ -268,11 +282,8 @@ std::vector<std::string> element_texts(const Tensor& tensor, const std::vector<s
   return texts;
 }
 
-std::string value_text(const Tensor& tensor) {
-  if (tensor.rank() > 0) {
-    Layout layout(tensor.shape());
-    return layout.draw(element_texts(tensor, layout.shown()));
-  }
+// A scalar as a number of Python.
+std::string scalar_text(const Tensor& tensor) {
   if (tensor.dtype() == DType::kFloat64) return float_scalar(tensor.item<double>());
   if (tensor.dtype() == DType::kFloat16) return float_scalar(with_fewest_digits(tensor.item<float>()));
   if (is_floating(tensor.dtype()) && tensor.dtype() != DType::kBFloat16) return float_scalar(tensor.item<float>());
@@ -280,7 +291,46 @@ std::string value_text(const Tensor& tensor) {
   return text.substr(text.find_first_not_of(' '));
 }
 
+// NumPy's default dtypes are not written.
+bool is_implied(DType dtype) {
+  return dtype == DType::kInt64 || dtype == DType::kFloat64 || dtype == DType::kBool || dtype == DType::kComplex128;
+}
+
 }  // namespace
+
+std::string array_text(const Tensor& tensor) {
+  if (tensor.rank() == 0) return scalar_text(tensor);
+  Layout layout(tensor.shape());
+  return layout.draw(element_texts(tensor, layout.shown()));
+}
+
+std::string array_repr(const Tensor& tensor) {
+  if (tensor.rank() == 0) return scalar_text(tensor);
+  const std::string prefix = "array(";
+  const bool implied = is_implied(tensor.dtype()) && tensor.num_elements() > 0;
+  Layout layout(tensor.shape(), ", ", prefix.size(), 1);
+  std::string text = prefix + (tensor.num_elements() > 0 ? layout.draw(element_texts(tensor, layout.shown())) : "[]");
+  std::vector<std::string> facts;
+  if (layout.summarized() || (tensor.num_elements() == 0 && tensor.shape() != Shape{0}))
+    facts.push_back("shape=" + tensor.shape().to_string());
+  if (!implied) {
+    const bool texts = tensor.dtype() == DType::kString;
+    facts.push_back(fmt::format("dtype={}", texts ? "object" : std::string(dtype_name(tensor.dtype()))));
+  }
+  if (facts.empty()) return text + ")";
+  const std::string tail = fmt::format("{})", fmt::join(facts, ", "));
+  const std::size_t last_line = text.size() - (text.rfind('\n') + 1);
+  const bool fits = last_line + tail.size() + 1 <= static_cast<std::size_t>(array_print_options().line_width);
+  return text + (fits ? ", " : ",\n" + std::string(prefix.size(), ' ')) + tail;
+}
+
+std::string repr(const Tensor& tensor) {
+  if (!tensor.is_value()) return tensor.to_string();
+  const std::string text = array_repr(tensor);
+  if (is_array(tensor)) return text;
+  return fmt::format("<tf.Tensor: shape={}, dtype={}, numpy={}{}>", tensor.shape().to_string(),
+                     dtype_name(tensor.dtype()), text.find('\n') == std::string::npos ? "" : "\n", text);
+}
 
 ArrayPrintOptions array_print_options() {
   const std::lock_guard lock(options_mutex);
@@ -300,31 +350,34 @@ std::string Tensor::to_string() const {
   if (!defined()) return "None";
   const std::string tail = fmt::format("shape={}, dtype={}", shape().to_string(), dtype_name(dtype()));
   if (!is_value()) return fmt::format("<{} tensor {}>", is_symbolic() ? "symbolic" : "resource", tail);
-  const std::string text = value_text(*this);
+  const std::string text = array_text(*this);
   return fmt::format("tf.Tensor({}{}, {})", text.find('\n') == std::string::npos ? "" : "\n", text, tail);
 }
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.to_string(); }
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
-  return out << (is_array(tensor) ? value_text(tensor) : tensor.to_string());
+  return out << (is_array(tensor) ? array_text(tensor) : tensor.to_string());
 }
 namespace {
 
+std::ostream& print_item(std::ostream& out, const Shape& shape) { return out << shape; }
+std::ostream& print_item(std::ostream& out, const Tensor& tensor) { return out << repr(tensor); }
+
 template <typename T>
-std::ostream& print(std::ostream& out, const Nested<T>& structure) {
-  if (structure.is_leaf()) return out << structure.leaf();
+std::ostream& print_item(std::ostream& out, const Nested<T>& structure) {
+  if (structure.is_leaf()) return print_item(out, structure.leaf());
   const char* separator = "";
   if (structure.is_list()) {
     out << "[";
     for (const auto& item : structure.parts()) {
-      out << separator << item;
+      print_item(out << separator, item);
       separator = ", ";
     }
     return out << "]";
   }
   out << "{";
   for (const auto& [key, item] : structure.entries()) {
-    out << separator << "'" << key << "': " << item;
+    print_item(out << separator << "'" << key << "': ", item);
     separator = ", ";
   }
   return out << "}";
@@ -332,7 +385,9 @@ std::ostream& print(std::ostream& out, const Nested<T>& structure) {
 
 }  // namespace
 
-std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) { return print(out, structure); }
-std::ostream& operator<<(std::ostream& out, const Nested<Shape>& structure) { return print(out, structure); }
+std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) {
+  return structure.is_leaf() ? out << structure.leaf() : print_item(out, structure);
+}
+std::ostream& operator<<(std::ostream& out, const Nested<Shape>& structure) { return print_item(out, structure); }
 
 }  // namespace lockstep

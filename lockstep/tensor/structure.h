@@ -35,7 +35,7 @@ Nested<Shape>::Entry::Entry(std::string name, std::initializer_list<Values> valu
 extern template class Nested<Tensor>;
 extern template class Nested<Shape>;
 
-// As Python prints it: one tensor, [a, b], {'key': a}.
+// As Python prints it: one tensor, [a, b], {'key': a} with the repr() of tensors.
 std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure);
 std::ostream& operator<<(std::ostream& out, const Nested<Shape>& structure);
 

@@ -485,6 +485,9 @@ std::string Tensor::item<std::string>() const;
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+// As a tensor is written in a list: "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>"; an array
+// as NumPy's repr() writes it.
+std::string repr(const Tensor& tensor);
 
 // Something that operations change or look up by reference.
 class Resource {

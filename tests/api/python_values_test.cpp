@@ -74,7 +74,8 @@ TEST(Format, AsPython) {
 TEST(Format, OfTensorsAndObjects) {
   const Tensor loss(0.5), count(3);
   EXPECT_EQ(ls::format("{:.3f} {:d} {:>4}", loss, count, count), "0.500 3    3");
-  EXPECT_EQ(ls::format("{}", loss), "tf.Tensor(0.5, shape=(), dtype=float32)");
+  EXPECT_EQ(ls::format("{}", loss), "0.5");
+  EXPECT_EQ(ls::format("{}", tf::constant({{1, 2}, {3, 4}})), "[[1 2]\n [3 4]]");
   EXPECT_EQ(ls::format("{} {}", loss.numpy(), Tensor({1.5, 2.0}).numpy()), "0.5 [1.5 2. ]");
   EXPECT_EQ(ls::format("{} {:.2f}", loss.numpy().item(), ls::Variable(1.25)), "0.5 1.25");
   EXPECT_EQ(ls::format("{:>4}|{}", tf::constant("ab"), ls::Shape{2, 3}), "  ab|(2, 3)");
@@ -84,6 +85,62 @@ TEST(Format, OfTensorsAndObjects) {
   EXPECT_THAT(error_of([] { ls::format("{:9999999999}", 1); }), HasSubstr("cannot have the format"));
   EXPECT_THAT(error_of([] { ls::format("{"); }), HasSubstr("a '{' has no '}'"));
   EXPECT_THAT(error_of([] { ls::format("}"); }), HasSubstr("a '}' has no '{'"));
+}
+
+// Expected texts: TensorFlow 2.21 and NumPy 2.
+TEST(Texts, OfTensorsInLists) {
+  const std::vector<std::pair<Tensor, std::string>> rows = {
+      {tf::constant(1.0), "<tf.Tensor: shape=(), dtype=float32, numpy=1.0>"},
+      {tf::constant({1, 2}), "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>"},
+      {tf::constant({{1., 2.}, {3., 4.}}),
+       "<tf.Tensor: shape=(2, 2), dtype=float32, numpy=\narray([[1., 2.],\n       [3., 4.]], dtype=float32)>"},
+      {tf::constant("a"), "<tf.Tensor: shape=(), dtype=string, numpy=b'a'>"},
+      {tf::constant({"a", "b"}), "<tf.Tensor: shape=(2,), dtype=string, numpy=array([b'a', b'b'], dtype=object)>"},
+      {tf::zeros({0, 3}), "<tf.Tensor: shape=(0, 3), dtype=float32, numpy=array([], shape=(0, 3), dtype=float32)>"},
+      {tf::zeros({0}), "<tf.Tensor: shape=(0,), dtype=float32, numpy=array([], dtype=float32)>"},
+      {tf::constant({true, false}), "<tf.Tensor: shape=(2,), dtype=bool, numpy=array([ True, False])>"},
+      {tf::range(40),
+       "<tf.Tensor: shape=(40,), dtype=int32, numpy=\narray([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, "
+       "14, 15, 16,\n       17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33,\n       34, 35, 36, "
+       "37, 38, 39], dtype=int32)>"},
+      {tf::zeros({2, 1, 2}),
+       "<tf.Tensor: shape=(2, 1, 2), dtype=float32, numpy=\narray([[[0., 0.]],\n\n       [[0., 0.]]], dtype=float32)>"},
+      {tf::zeros({2000}),
+       "<tf.Tensor: shape=(2000,), dtype=float32, numpy=array([0., 0., 0., ..., 0., 0., 0.], shape=(2000,), "
+       "dtype=float32)>"},
+      {tf::zeros({100, 200}),
+       "<tf.Tensor: shape=(100, 200), dtype=float32, numpy=\narray([[0., 0., 0., ..., 0., 0., 0.],\n       [0., 0., "
+       "0., ..., 0., 0., 0.],\n       [0., 0., 0., ..., 0., 0., 0.],\n       ...,\n       [0., 0., 0., ..., 0., 0., "
+       "0.],\n       [0., 0., 0., ..., 0., 0., 0.],\n       [0., 0., 0., ..., 0., 0., 0.]], shape=(100, 200), "
+       "dtype=float32)>"},
+      {tf::range(17).numpy(),
+       "array([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16],\n      dtype=int32)"},
+      {tf::cast(tf::range(16), tf::int64).numpy(),
+       "array([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15])"},
+      {tf::ones({2, 3}).numpy(), "array([[1., 1., 1.],\n       [1., 1., 1.]], dtype=float32)"},
+      {tf::constant({1e-10, 1.5, 12345.0}, tf::float64),
+       "<tf.Tensor: shape=(3,), dtype=float64, numpy=array([1.0000e-10, 1.5000e+00, 1.2345e+04])>"},
+      {tf::range(18.0),
+       "<tf.Tensor: shape=(18,), dtype=float32, numpy=\narray([ 0.,  1.,  2.,  3.,  4.,  5.,  6.,  7.,  8.,  9., 10., "
+       "11., 12.,\n       13., 14., 15., 16., 17.], dtype=float32)>"},
+      {tf::fill({3, 20}, 0.125),
+       "<tf.Tensor: shape=(3, 20), dtype=float32, numpy=\narray([[0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, "
+       "0.125, 0.125,\n        0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125,\n        0.125, "
+       "0.125],\n       [0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125,\n        0.125, 0.125, 0.125, "
+       "0.125, 0.125, 0.125, 0.125, 0.125, 0.125,\n        0.125, 0.125],\n       [0.125, 0.125, 0.125, 0.125, 0.125, "
+       "0.125, 0.125, 0.125, 0.125,\n        0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125,\n        "
+       "0.125, 0.125]], dtype=float32)>"},
+  };
+  for (const auto& [tensor, text] : rows) EXPECT_EQ(ls::repr(tensor), text);
+  EXPECT_EQ(printed(ls::List<Tensor>{Tensor(1.5), Tensor({1.5}).numpy()}),
+            "[<tf.Tensor: shape=(), dtype=float32, numpy=1.5>, array([1.5], dtype=float32)]");
+  EXPECT_EQ(printed(ls::Structure({{"a", Tensor(2)}})), "{'a': <tf.Tensor: shape=(), dtype=int32, numpy=2>}");
+  EXPECT_EQ(printed(ls::Variable({{1, 2}, {3, 4}}, {.name = "m"})),
+            "<tf.Variable 'm:0' shape=(2, 2) dtype=int32, numpy=\narray([[1, 2],\n       [3, 4]], dtype=int32)>");
+  const auto layer = ls::keras::layers::Dense(2, {.name = "last"});
+  layer(tf::zeros({1, 3}));
+  EXPECT_EQ(printed(layer.bias()), "<Variable path=last/bias, shape=(2,), dtype=float32, value=[0. 0.]>");
+  EXPECT_EQ(printed(layer.kernel().shape().as_list()), "[3, 2]");
 }
 
 TEST(Items, AreNumbersOfPython) {
