@@ -70,7 +70,7 @@ int main(int argc, char** argv) try {
       mine["seconds"].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     mine["epoch"] = epoch + 1;
-    manager.save({}, true, {.metadata = mine, .enable_async = true});
+    manager.save({}, true, {.enable_async = true, .metadata = mine});
   }
   manager.wait();
 

@@ -213,15 +213,8 @@ template <typename T>
 std::ostream& operator<<(std::ostream& out, const PerReplica<T>& values) {
   if (values.size() == 1) return out << values[0];
   out << "PerReplica:{\n";
-  for (int i = 0; i < values.size(); ++i) {
-    out << "  " << i << ": ";
-    if constexpr (std::is_same_v<T, Tensor>) {
-      out << repr(values[i]);
-    } else {
-      out << values[i];
-    }
-    out << (i + 1 < values.size() ? ",\n" : "\n");
-  }
+  for (int i = 0; i < values.size(); ++i)
+    out << "  " << i << ": " << values[i] << (i + 1 < values.size() ? ",\n" : "\n");
   return out << "}";
 }
 

@@ -82,6 +82,12 @@ inline Tensor of_python(const Tensor& x, DTypeLike dtype) {
          : x.dtype() == DType::kInt32 ? cast(x, DType::kInt64)
                                       : x.numpy();
 }
+// Fractions are those of Python, float64.
+inline Tensor of_python(std::initializer_list<Values> values, DTypeLike dtype) {
+  if (dtype != DType::kInvalid) return Tensor(values, dtype).numpy();
+  const Tensor x(values);
+  return x.dtype() == DType::kFloat32 ? Tensor(values, DType::kFloat64).numpy() : of_python(x, dtype);
+}
 inline keras::Structure arrays(const keras::Structure& parts) {
   return parts.map([](const Tensor& part) { return part.numpy(); });
 }
@@ -114,7 +120,7 @@ class Array : public Tensor {
   // One of them: const auto [loss, accuracy] = model.evaluate(x, y); np::round(accuracy, 4).
   template <std::same_as<keras::LogValue> V>
   Array(const V& value) : Array(static_cast<double>(value)) {}
-  Array(std::initializer_list<Values> values) : Tensor(internal::of_python(Tensor(values), DType::kInvalid)) {}
+  Array(std::initializer_list<Values> values) : Tensor(internal::of_python(values, DType::kInvalid)) {}
   // Arrays in braces are a list of them, also one alone.
   template <int = 0>
   Array(std::initializer_list<Array> parts) : Tensor(ops::stack(Tensors(parts.begin(), parts.end())).numpy()) {}
@@ -151,7 +157,7 @@ requires std::is_convertible_v<const T&, Array> Tensor Type::operator()(const T&
   return internal::cast(Array(x), *this);
 }
 inline Tensor array(std::initializer_list<Values> values, DTypeLike dtype = DType::kInvalid) {
-  return internal::of_python(Tensor(values), dtype);
+  return internal::of_python(values, dtype);
 }
 inline Tensor array(std::initializer_list<Values> values, const DTypeKeywords& o) { return array(values, o.dtype); }
 template <int = 0>

@@ -16,6 +16,7 @@
 #include "lockstep/ops/number_internal.h"
 #include "lockstep/ops/number_range_internal.h"
 #include "lockstep/ops/operators.h"
+#include "lockstep/ops/tensor_functions.h"
 #include "lockstep/tensor/array_internal.h"
 
 namespace lockstep::ops {
@@ -406,11 +407,7 @@ Tensor bincount(const Tensor& x) {
   return cast(bincount(x, x.num_elements() == 0 ? 0 : reduce_max(x).item<std::int64_t>() + 1), DType::kInt32);
 }
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions, std::optional<std::int64_t> num_classes) {
-  const std::int64_t classes =
-      num_classes ? *num_classes
-                  : std::max(reduce_max(labels).item<std::int64_t>(), reduce_max(predictions).item<std::int64_t>()) + 1;
-  const Tensor places = stack({cast(labels, DType::kInt64), cast(predictions, DType::kInt64)}, 1);
-  return scatter_nd(places, ones({labels.dim(0)}, DType::kInt32), constant_ints({classes, classes}, DType::kInt64));
+  return confusion_matrix({.labels = labels, .predictions = predictions, .num_classes = num_classes});
 }
 Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, std::int64_t nbins) {
   return call1("HistogramFixedWidth", {values, value_range, Tensor::scalar(static_cast<std::int32_t>(nbins))});

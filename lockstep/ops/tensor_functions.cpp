@@ -61,18 +61,17 @@ Tensor bincount(const Tensor& arr, const BincountKeywords& o) {
 Tensor confusion_matrix(const ConfusionKeywords& o) {
   const Tensor labels = cast(reshape(o.labels, {-1}), DType::kInt64);
   const Tensor predictions = cast(reshape(o.predictions, {-1}), DType::kInt64);
-  const auto values = concat({labels, predictions}, 0).to_vector<std::int64_t>();
-  std::int64_t classes = 0;
-  for (const std::int64_t value : values) {
-    if (value < 0 || (o.num_classes && value >= *o.num_classes)) {
+  const Tensor both = concat({labels, predictions}, 0);
+  if (both.is_value()) {
+    for (const std::int64_t value : both.to_vector<std::int64_t>()) {
+      if (value >= 0 && (!o.num_classes || value < *o.num_classes)) continue;
       throw_invalid_argument(fmt::format("confusion_matrix: found the class {}, expected 0 or more{}", value,
                                          o.num_classes ? fmt::format(" and below {}", *o.num_classes) : ""));
     }
-    classes = std::max(classes, value + 1);
   }
-  classes = o.num_classes.value_or(classes);
-  const Tensor counts = o.weights.defined() ? cast(o.weights, o.dtype) : ones(labels.shape(), o.dtype);
-  return scatter_nd(stack({labels, predictions}, 1), counts, constant_ints({classes, classes}, DType::kInt64));
+  const Tensor classes = o.num_classes ? Tensor::scalar(*o.num_classes) : reduce_max(both) + std::int64_t{1};
+  const Tensor counts = o.weights.defined() ? cast(o.weights, o.dtype) : cast(ones_like(labels), o.dtype);
+  return scatter_nd(stack({labels, predictions}, 1), counts, stack({classes, classes}, 0));
 }
 Tensor histogram_fixed_width_bins(const Tensor& values, const Tensor& value_range, const BinsKeywords& o) {
   const Tensor low = value_range[0], high = value_range[1];

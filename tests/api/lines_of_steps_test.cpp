@@ -200,4 +200,34 @@ TEST(StepLines, ABatchSizeNextToADatasetIsThatOfTheValidationData) {
   EXPECT_EQ(batches, 3);
 }
 
+// Deprecated, but many programs of Keras 2 have it. Expected numbers: Keras 3.15, whose loss is the mean of y_pred
+// then.
+class CompiledSteps : public keras::Model {
+ public:
+  using Model::Model;
+  keras::Results train_step(const keras::Structure& data) override {
+    const auto& [x, y] = data;
+    ls::GradientTape tape;
+    const auto y_pred = (*this)(x, {.training = true});
+    const auto loss = compiled_loss(y, y_pred);
+    optimizer().apply_gradients(ls::zip(tape.gradient(loss, trainable_variables()), trainable_variables()));
+    compiled_metrics().update_state(y, y_pred);
+    keras::Results results;
+    for (const auto& metric : metrics()) results[metric.name()] = metric.result();
+    return results;
+  }
+};
+
+TEST(StepLines, CompiledLossAndMetrics) {
+  const auto inputs = keras::Input({2});
+  CompiledSteps model(inputs, keras::layers::Dense(1, {.kernel_initializer = "ones"})(inputs));
+  model.compile({.optimizer = "sgd", .loss = "mse", .metrics = {"mae"}});
+  const Tensor x = ls::ops::reshape(ls::ops::range(8.0), {4, 2}) / 8.0, y = ls::ops::ones({4, 1});
+  const auto history = model.fit(x, y, {.batch_size = 2, .epochs = 2, .verbose = 0, .shuffle = false}).history;
+  EXPECT_NEAR(history["mae"][0], 0.5074805, 1e-6);
+  EXPECT_NEAR(history["mae"][1], 0.5053079, 1e-6);
+  EXPECT_NEAR(history["loss"][0], 0.8824805, 1e-6);
+  EXPECT_NEAR(history["loss"][1], 0.8834445, 1e-6);
+}
+
 }  // namespace lines_of_steps

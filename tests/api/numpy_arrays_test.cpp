@@ -24,6 +24,14 @@ void expect(const Tensor& found, const std::string& text, std::string_view dtype
   }
 }
 
+TEST(NumPyArrays, NumbersInBracesAreFractionsOfPython) {
+  EXPECT_EQ(np::array({0.1, 0.2}).to_vector<double>(), (std::vector<double>{0.1, 0.2}));
+  EXPECT_EQ(np::array({{0.1}, {16777217.0}}).to_vector<double>(), (std::vector<double>{0.1, 16777217.0}));
+  EXPECT_EQ(np::sum({0.1, 0.2}).item<double>(), 0.1 + 0.2);
+  EXPECT_EQ(np::log({0.049}).to_vector<double>()[0], std::log(0.049));
+  EXPECT_EQ(np::array({1.5, 2}, np::float32).dtype(), ls::float32);
+}
+
 TEST(NumpyArrays, NumbersAndArraysCombineInNumPysDtypes) {
   const Tensor a = np::arange(5);
   expect(a * 0.25, "[0.   0.25 0.5  0.75 1.  ]", "float64");

@@ -134,7 +134,7 @@ TEST(Texts, OfTensorsInLists) {
   for (const auto& [tensor, text] : rows) EXPECT_EQ(ls::repr(tensor), text);
   EXPECT_EQ(printed(ls::List<Tensor>{Tensor(1.5), Tensor({1.5}).numpy()}),
             "[<tf.Tensor: shape=(), dtype=float32, numpy=1.5>, array([1.5], dtype=float32)]");
-  EXPECT_EQ(printed(ls::Structure({{"a", Tensor(2)}})), "{'a': <tf.Tensor: shape=(), dtype=int32, numpy=2>}");
+  EXPECT_EQ(printed(keras::Structure({{"a", Tensor(2)}})), "{'a': <tf.Tensor: shape=(), dtype=int32, numpy=2>}");
   EXPECT_EQ(printed(ls::Variable({{1, 2}, {3, 4}}, {.name = "m"})),
             "<tf.Variable 'm:0' shape=(2, 2) dtype=int32, numpy=\narray([[1, 2],\n       [3, 4]], dtype=int32)>");
   const auto layer = ls::keras::layers::Dense(2, {.name = "last"});

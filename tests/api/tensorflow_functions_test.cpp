@@ -219,6 +219,9 @@ TEST(TensorFlowFunctions, RepeatsGridsAndCounts) {
   expect_near(ops::sequence_mask({1, 3, 0}), {1, 0, 0, 1, 1, 1, 0, 0, 0});
   expect_near(ops::sequence_mask({1, 3}, 4, ls::float32), {1, 0, 0, 0, 1, 1, 1, 0});
   expect_near(ops::math::confusion_matrix({0, 1, 2, 1}, {0, 2, 2, 1}), {1, 0, 0, 0, 1, 1, 0, 0, 1});
+  expect_near(ops::math::confusion_matrix({0, 1, 1}, Tensor({0.2, 0.4, 0.9}) > 0.5), {1, 0, 1, 1});
+  const auto counted = ls::function([](const Tensor& x) { return ops::math::confusion_matrix(x, x > 1); });
+  expect_near(counted(Tensor({0, 2, 1})), {1, 0, 0, 1, 0, 0, 0, 1, 0});
   expect_near(ops::histogram_fixed_width({-1.0, 0.0, 0.1, 0.5, 1.0, 2.0}, {0.0, 1.0}, 5), {3, 0, 1, 0, 2});
   expect_near(ops::searchsorted({1, 3, 5, 5}, {5, 0, 4}), {2, 0, 2});
   expect_near(ops::searchsorted({{1.0, 2.0}, {3.0, 4.0}}, {{2.0}, {3.0}}, "right"), {2, 1});

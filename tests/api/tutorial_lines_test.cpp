@@ -159,8 +159,8 @@ TEST(TutorialLines, StructuresArePrinted) {
   const Tensor x = {1, 2};
   const std::string text = "tf.Tensor([1 2], shape=(2,), dtype=int32)";
   EXPECT_EQ(printed(keras::Structure(x)), text);
-  EXPECT_EQ(printed(keras::Structure({x, x})), "[" + text + ", " + text + "]");
-  EXPECT_EQ(printed(keras::Structure({{"a", x}})), "{'a': " + text + "}");
+  EXPECT_EQ(printed(keras::Structure({x, x})), "[" + ls::repr(x) + ", " + ls::repr(x) + "]");
+  EXPECT_EQ(printed(keras::Structure({{"a", x}})), "{'a': " + ls::repr(x) + "}");
   EXPECT_EQ(printed(ls::distribute::PerReplica<Tensor>({x, x})),
             "PerReplica:{\n  0: " + text + ",\n  1: " + text + "\n}");
 }

@@ -384,6 +384,21 @@ class Model {
   Tensor compute_loss(const LossArguments& arguments) const {
     return compute_loss(arguments.x, arguments.y, arguments.y_pred, arguments.sample_weight);
   }
+  // Deprecated in Keras: compiled_loss(y, y_pred) is compute_loss(), and compiled_metrics().update_state(y, y_pred)
+  // updates all of metrics(), a Mean such as that of the loss by y_pred.
+  class CompiledMetrics {
+   public:
+    void update_state(const Structure& y, const Structure& y_pred, const Structure& sample_weight = {}) const;
+
+   private:
+    friend class Model;
+    explicit CompiledMetrics(const Model& model) : model_(model) {}
+    const Model& model_;
+  };
+  CompiledMetrics compiled_metrics() const { return CompiledMetrics(*this); }
+  Tensor compiled_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight = {}) const {
+    return compute_loss({}, y, y_pred, sample_weight);
+  }
   // Updates the metrics of compile and returns the results, "loss" first.
   virtual Results compute_metrics(const Structure& x, const Structure& y, const Structure& y_pred,
                                   const Structure& sample_weight = {}) const;

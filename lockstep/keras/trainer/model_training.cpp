@@ -131,4 +131,20 @@ Results Model::compute_metrics(const Structure&, const Structure& y, const Struc
   return trainer().compute_metrics(y, y_pred, sample_weight);
 }
 
+void Model::CompiledMetrics::update_state(const Structure& y, const Structure& y_pred,
+                                          const Structure& sample_weight) const {
+  const std::vector<metrics::MetricPtr> all = model_.metrics(), compiled = model_.trainer().default_metrics();
+  bool has_compiled = all == compiled;
+  for (const metrics::MetricPtr& metric : all) {
+    if (metric->class_name() == "Mean") {
+      metric->update_state(y_pred.leaf(), sample_weight.leaf());
+    } else if (std::ranges::find(compiled, metric) != compiled.end()) {
+      has_compiled = true;
+    } else {
+      metric->update_state(y.leaf(), y_pred.leaf(), sample_weight.leaf());
+    }
+  }
+  if (has_compiled) model_.compute_metrics({}, y, y_pred, sample_weight);
+}
+
 }  // namespace lockstep::keras
