@@ -1,6 +1,7 @@
 #include "lockstep/distribute/variable.h"
 
 #include <ostream>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -189,16 +190,18 @@ Variable VariableSlice::assign_sub(const Tensor& delta) const {
   return assign(ops::strided_slice(variable_.read(), entries_) - ops::cast(delta, dtype()));
 }
 
-// As tf.Variable's text, or that of a layer's variable as Keras's.
+// As tf.Variable's text.
 std::ostream& operator<<(std::ostream& out, const Variable& variable) {
   if (!variable) return out << "<empty tf.Variable>";
-  const Tensor value = variable.numpy();
   const std::string shape = variable.shape().to_string(), dtype(dtype_name(variable.dtype()));
-  if (variable.path() != variable.name()) {
+  const Tensor value = variable.numpy();
+  if (variable.path() != variable.name()) {  // a variable of a layer, as Keras prints it
+    std::ostringstream text;
+    text << value.numpy();
     return out << fmt::format("<Variable path={}, shape={}, dtype={}, value={}>", variable.path(), shape, dtype,
-                              array_text(value));
+                              text.str());
   }
-  const std::string text = array_repr(value);
+  const std::string text = numpy_repr(value);
   return out << fmt::format("<tf.Variable '{}:0' shape={} dtype={}, numpy={}{}>", variable.name(), shape, dtype,
                             text.find('\n') == std::string::npos ? "" : "\n", text);
 }

@@ -13,7 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file_system.h"
-#include "lockstep/tensor/print_internal.h"
+#include "lockstep/tensor/print_options_internal.h"
 
 namespace lockstep::np {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
-#include "lockstep/tensor/print_internal.h"
 
 namespace lockstep {
 namespace {
@@ -199,11 +198,14 @@ class Formatter {
   static std::string plain(const FormatArgument& argument) {
     std::ostringstream out;
     switch (argument.kind_) {
-      case FormatArgument::Kind::kText: return std::string(argument.text_);
+      case FormatArgument::Kind::kText: return std::string(argument.text());
       case FormatArgument::Kind::kNumber: out << Item(argument.number_); break;
       case FormatArgument::Kind::kTensor:
-        if (!argument.print_)
-          return argument.tensor_.is_value() ? array_text(argument.tensor_) : argument.tensor_.to_string();
+        if (!argument.print_) {
+          const Tensor& tensor = argument.tensor_;
+          out << (tensor.defined() ? tensor.numpy() : tensor);
+          break;
+        }
         [[fallthrough]];
       case FormatArgument::Kind::kObject: argument.print_(out, argument.object_);
     }

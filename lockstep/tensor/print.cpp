@@ -7,13 +7,13 @@
 #include <ostream>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/tensor/array_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 #include "lockstep/tensor/print_internal.h"
+#include "lockstep/tensor/print_options_internal.h"
 #include "lockstep/tensor/structure.h"
 
 namespace lockstep {
@@ -151,16 +151,14 @@ std::string float_scalar(T value) {
 // The numbers of the elements that are shown, in order, and where rows are cut.
 class Layout {
  public:
-  // In repr() commas separate the elements; the text stands behind `prefix` characters and before `suffix` ones.
-  explicit Layout(const Shape& shape, const std::string& separator = " ", std::size_t prefix = 0,
-                  std::size_t suffix = 0)
+  // `separator` stands between elements, " " or ", "; `indent` in front of all lines but the first; `width` is that of
+  // a line.
+  Layout(const Shape& shape, std::string separator, std::string indent, std::size_t width)
       : shape_(shape),
-        separator_(separator),
-        prefix_(prefix),
-        suffix_(suffix),
-        summarized_(shape.num_elements().value_or(0) > options_.threshold) {}
-
-  bool summarized() const { return summarized_; }
+        summarized_(shape.num_elements().value_or(0) > options_.threshold),
+        separator_(std::move(separator)),
+        indent_(std::move(indent)),
+        width_(width) {}
 
   std::vector<std::int64_t> shown() const {
     std::vector<std::int64_t> elements;
@@ -171,7 +169,7 @@ class Layout {
   std::string draw(std::vector<std::string> texts) {
     texts_ = std::move(texts);
     next_ = 0;
-    return draw_axis(0, std::string(prefix_ + 1, ' '), static_cast<std::size_t>(options_.line_width) - suffix_);
+    return draw_axis(0, indent_, width_);
   }
 
  private:
@@ -189,21 +187,33 @@ class Layout {
     if (axis == shape_.rank()) return texts_[next_++];
     const std::int64_t extent = shape_[axis];
     const bool last_axis = axis + 1 == shape_.rank();
-    const std::string between = last_axis ? separator_
-                                          : separator_.substr(0, separator_.size() - 1) +
-                                                std::string(static_cast<std::size_t>(shape_.rank() - axis - 1), '\n');
+    const std::string comma = separator_.substr(0, separator_.size() - 1);
+    const std::string between =
+        last_axis ? separator_ : comma + std::string(static_cast<std::size_t>(shape_.rank() - axis - 1), '\n');
     std::string text, line = indent;
+    const auto end_line = [&] {
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    };
     const auto add = [&](const std::string& word, bool more) {
       if (!last_axis) {
         text += indent + word + (more ? between : "");
         return;
       }
-      if (line.size() + word.size() > width - 1 && line.size() > indent.size()) {
-        line.erase(line.find_last_not_of(' ') + 1);
-        text += line + "\n";
+      const std::vector<std::string> rows = lines_of(word);  // of an array in an array, several
+      std::size_t longest = 0;
+      for (const std::string& row : rows) longest = std::max(longest, row.size());
+      if (line.size() + longest > width - 1 && line.size() > indent.size()) {
+        end_line();
         line = indent;
       }
-      line += word + (more ? between : "");
+      const std::string below(line.size(), ' ');
+      line += rows[0];
+      for (std::size_t i = 1; i < rows.size(); ++i) {
+        end_line();
+        line = below + rows[i];
+      }
+      line += std::string(longest - rows.back().size(), ' ') + (more ? between : "");
     };
     for (std::int64_t i = 0; i < extent; ++i) {
       if (cut(axis) && i == options_.edge_items) {
@@ -216,11 +226,23 @@ class Layout {
     return "[" + (text.size() >= indent.size() ? text.substr(indent.size()) : "") + "]";
   }
 
+  static std::vector<std::string> lines_of(const std::string& word) {
+    std::vector<std::string> lines = {""};
+    for (const char c : word) {
+      if (c == '\n') {
+        lines.emplace_back();
+      } else {
+        lines.back() += c;
+      }
+    }
+    return lines;
+  }
+
   const ArrayPrintOptions options_ = array_print_options();
   const Shape& shape_;
-  const std::string separator_;  // ends with a space
-  const std::size_t prefix_, suffix_;
-  const bool summarized_;
+  bool summarized_;
+  std::string separator_, indent_;
+  std::size_t width_;
   std::vector<std::string> texts_;
   std::size_t next_ = 0;
 };
@@ -282,8 +304,17 @@ std::vector<std::string> element_texts(const Tensor& tensor, const std::vector<s
   return texts;
 }
 
-// A scalar as a number of Python.
-std::string scalar_text(const Tensor& tensor) {
+// numpy.array2string of an array with axes.
+std::string array_text(const Tensor& tensor, const std::string& separator, const std::string& indent,
+                       std::size_t width) {
+  if (tensor.num_elements() == 0) return "[]";
+  Layout layout(tensor.shape(), separator, indent, width);
+  return layout.draw(element_texts(tensor, layout.shown()));
+}
+
+std::string value_text(const Tensor& tensor) {
+  if (tensor.rank() > 0)
+    return array_text(tensor, " ", " ", static_cast<std::size_t>(array_print_options().line_width));
   if (tensor.dtype() == DType::kFloat64) return float_scalar(tensor.item<double>());
   if (tensor.dtype() == DType::kFloat16) return float_scalar(with_fewest_digits(tensor.item<float>()));
   if (is_floating(tensor.dtype()) && tensor.dtype() != DType::kBFloat16) return float_scalar(tensor.item<float>());
@@ -291,43 +322,115 @@ std::string scalar_text(const Tensor& tensor) {
   return text.substr(text.find_first_not_of(' '));
 }
 
-// NumPy's default dtypes are not written.
-bool is_implied(DType dtype) {
-  return dtype == DType::kInt64 || dtype == DType::kFloat64 || dtype == DType::kBool || dtype == DType::kComplex128;
+// repr() of a number or a string: of a float32, its digits as a float64.
+std::string scalar_repr(const Tensor& tensor) {
+  if (is_floating(tensor.dtype())) return python_float(tensor.item<double>());
+  return value_text(tensor);
+}
+
+// "array([1, 2], dtype=int32)".
+std::string array_repr(const Tensor& tensor) {
+  const ArrayPrintOptions options = array_print_options();
+  const DType dtype = tensor.dtype();
+  const auto width = static_cast<std::size_t>(options.line_width);
+  const std::string text = "array(" + array_text(tensor, ", ", std::string(sizeof "array(", ' '), width - 1);
+  std::string more;
+  const bool empty = tensor.num_elements() == 0;
+  if ((empty && tensor.rank() > 1) || tensor.num_elements() > options.threshold)
+    more = "shape=" + tensor.shape().to_string();
+  const bool implied = dtype == DType::kBool || dtype == DType::kInt64 || dtype == DType::kFloat64;
+  if (empty || !implied) {
+    more += more.empty() ? "" : ", ";
+    more += dtype == DType::kString ? "dtype=object" : "dtype=" + std::string(dtype_name(dtype));
+  }
+  if (more.empty()) return text + ")";
+  more += ")";
+  const std::size_t last_line = text.size() + 1 - (text.rfind('\n') + 1);
+  const std::string space = last_line + more.size() + 1 > width ? "\n" + std::string(sizeof "array(" - 1, ' ') : " ";
+  return text + "," + space + more;
+}
+
+// What RaggedTensor.numpy() returns: an array of the shape with a text for each element, which is a number, a string or
+// an array itself.
+struct RaggedArray {
+  Shape shape;
+  std::vector<std::string> texts;
+};
+std::string text_of(const RaggedArray& array) {
+  if (array.texts.empty()) {  // lists in lists, as tolist() gives them
+    const std::int64_t rows = array.shape.rank() > 1 ? array.shape[0] : 0;
+    std::string text = "[";
+    for (std::int64_t i = 0; i < rows; ++i) text += i ? ", []" : "[]";
+    return text + "]";
+  }
+  Layout layout(array.shape, ", ", " ", static_cast<std::size_t>(array_print_options().line_width));
+  std::vector<std::string> shown;
+  for (const std::int64_t i : layout.shown()) shown.push_back(array.texts[static_cast<std::size_t>(i)]);
+  return layout.draw(std::move(shown));
+}
+RaggedArray ragged_array(const Tensors& row_splits, std::size_t level, const Tensor& flat_values) {
+  RaggedArray out;
+  if (level == row_splits.size()) {
+    out.shape = flat_values.shape();
+    const Tensor elements = flat_values.reshape(-1);
+    for (std::int64_t i = 0; i < elements.num_elements(); ++i) out.texts.push_back(value_text(elements[i]));
+    return out;
+  }
+  const RaggedArray values = ragged_array(row_splits, level + 1, flat_values);
+  const auto splits = row_splits[level].astype(DType::kInt64).to_vector<std::int64_t>();
+  const std::size_t rows = splits.size() - 1;
+  const std::vector<std::int64_t> extents(values.shape.begin() + 1, values.shape.end());
+  const auto shape_of = [&](std::vector<std::int64_t> outer) {
+    outer.insert(outer.end(), extents.begin(), extents.end());
+    return Shape(outer);
+  };
+  if (rows == 0) {
+    out.shape = shape_of({0, 0});
+    return out;
+  }
+  const auto length = [&](std::size_t row) { return splits[row + 1] - splits[row]; };
+  bool uniform = true;
+  for (std::size_t row = 1; row < rows; ++row) uniform = uniform && length(row) == length(0);
+  if (uniform) return {shape_of({static_cast<std::int64_t>(rows), length(0)}), values.texts};
+  const auto size = *Shape(extents).num_elements();
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto at = [&](std::int64_t place) {
+      return values.texts.begin() + static_cast<std::ptrdiff_t>(place * size);
+    };
+    out.texts.push_back(text_of({shape_of({length(row)}), {at(splits[row]), at(splits[row + 1])}}));
+  }
+  out.shape = Shape({static_cast<std::int64_t>(rows)});
+  return out;
+}
+
+// The parts of a variant that holds a ragged tensor, its values the last of them; nothing of others.
+const Tensors* ragged_parts(const Tensor& variant) {
+  const TensorImpl* impl = variant.impl().get();
+  if (variant.dtype() != DType::kVariant || !impl->list || variant.rank() != 0) return nullptr;
+  const Tensors& parts = impl->list->elements;
+  const bool defined = std::ranges::all_of(parts, [](const Tensor& part) { return part.defined(); });
+  if (parts.size() < 2 || !defined || !parts.back().is_value() || parts.back().rank() < 1) return nullptr;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    const bool integers = parts[i].dtype() == DType::kInt64 || parts[i].dtype() == DType::kInt32;
+    if (!integers || !parts[i].is_value() || parts[i].rank() != 1 || parts[i].num_elements() == 0) return nullptr;
+  }
+  return &parts;
 }
 
 }  // namespace
 
-std::string array_text(const Tensor& tensor) {
-  if (tensor.rank() == 0) return scalar_text(tensor);
-  Layout layout(tensor.shape());
-  return layout.draw(element_texts(tensor, layout.shown()));
+std::string ragged_text(const Tensors& row_splits, const Tensor& flat_values) {
+  return text_of(ragged_array(row_splits, 0, flat_values));
 }
-
-std::string array_repr(const Tensor& tensor) {
-  if (tensor.rank() == 0) return scalar_text(tensor);
-  const std::string prefix = "array(";
-  const bool implied = is_implied(tensor.dtype()) && tensor.num_elements() > 0;
-  Layout layout(tensor.shape(), ", ", prefix.size(), 1);
-  std::string text = prefix + (tensor.num_elements() > 0 ? layout.draw(element_texts(tensor, layout.shown())) : "[]");
-  std::vector<std::string> facts;
-  if (layout.summarized() || (tensor.num_elements() == 0 && tensor.shape() != Shape{0}))
-    facts.push_back("shape=" + tensor.shape().to_string());
-  if (!implied) {
-    const bool texts = tensor.dtype() == DType::kString;
-    facts.push_back(fmt::format("dtype={}", texts ? "object" : std::string(dtype_name(tensor.dtype()))));
-  }
-  if (facts.empty()) return text + ")";
-  const std::string tail = fmt::format("{})", fmt::join(facts, ", "));
-  const std::size_t last_line = text.size() - (text.rfind('\n') + 1);
-  const bool fits = last_line + tail.size() + 1 <= static_cast<std::size_t>(array_print_options().line_width);
-  return text + (fits ? ", " : ",\n" + std::string(prefix.size(), ' ')) + tail;
-}
-
+std::string numpy_repr(const Tensor& tensor) { return tensor.rank() > 0 ? array_repr(tensor) : scalar_repr(tensor); }
 std::string repr(const Tensor& tensor) {
-  if (!tensor.is_value()) return tensor.to_string();
-  const std::string text = array_repr(tensor);
-  if (is_array(tensor)) return text;
+  if (!tensor.defined() || !tensor.is_value()) return tensor.to_string();
+  const std::string text = numpy_repr(tensor);
+  if (is_array(tensor)) {
+    if (tensor.rank() > 0 || tensor.dtype() == DType::kString) return text;
+    if (tensor.dtype() == DType::kBool) return fmt::format("np.{}_", text);
+    return fmt::format("np.{}({})", dtype_name(tensor.dtype()), value_text(tensor));
+  }
   return fmt::format("<tf.Tensor: shape={}, dtype={}, numpy={}{}>", tensor.shape().to_string(),
                      dtype_name(tensor.dtype()), text.find('\n') == std::string::npos ? "" : "\n", text);
 }
@@ -349,35 +452,38 @@ std::ostream& operator<<(std::ostream& out, const Item& item) {
 std::string Tensor::to_string() const {
   if (!defined()) return "None";
   const std::string tail = fmt::format("shape={}, dtype={}", shape().to_string(), dtype_name(dtype()));
+  if (const Tensors* parts = is_symbolic() ? nullptr : ragged_parts(*this))
+    return fmt::format("<tf.RaggedTensor {}>", ragged_text({parts->begin(), parts->end() - 1}, parts->back()));
   if (!is_value()) return fmt::format("<{} tensor {}>", is_symbolic() ? "symbolic" : "resource", tail);
-  const std::string text = array_text(*this);
+  const std::string text = value_text(*this);
   return fmt::format("tf.Tensor({}{}, {})", text.find('\n') == std::string::npos ? "" : "\n", text, tail);
 }
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.to_string(); }
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
-  return out << (is_array(tensor) ? array_text(tensor) : tensor.to_string());
+  return out << (is_array(tensor) ? value_text(tensor) : tensor.to_string());
 }
 namespace {
 
-std::ostream& print_item(std::ostream& out, const Shape& shape) { return out << shape; }
-std::ostream& print_item(std::ostream& out, const Tensor& tensor) { return out << repr(tensor); }
+std::string item_text(const Tensor& tensor) { return repr(tensor); }
+std::string item_text(const Shape& shape) { return shape.to_string(); }
 
+// Of a list, the items' repr().
 template <typename T>
-std::ostream& print_item(std::ostream& out, const Nested<T>& structure) {
-  if (structure.is_leaf()) return print_item(out, structure.leaf());
+std::ostream& print(std::ostream& out, const Nested<T>& structure, bool is_item = false) {
+  if (structure.is_leaf()) return is_item ? out << item_text(structure.leaf()) : out << structure.leaf();
   const char* separator = "";
   if (structure.is_list()) {
     out << "[";
     for (const auto& item : structure.parts()) {
-      print_item(out << separator, item);
+      print(out << separator, item, true);
       separator = ", ";
     }
     return out << "]";
   }
   out << "{";
   for (const auto& [key, item] : structure.entries()) {
-    print_item(out << separator << "'" << key << "': ", item);
+    print(out << separator << "'" << key << "': ", item, true);
     separator = ", ";
   }
   return out << "}";
@@ -385,9 +491,7 @@ std::ostream& print_item(std::ostream& out, const Nested<T>& structure) {
 
 }  // namespace
 
-std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) {
-  return structure.is_leaf() ? out << structure.leaf() : print_item(out, structure);
-}
-std::ostream& operator<<(std::ostream& out, const Nested<Shape>& structure) { return print_item(out, structure); }
+std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) { return print(out, structure); }
+std::ostream& operator<<(std::ostream& out, const Nested<Shape>& structure) { return print(out, structure); }
 
 }  // namespace lockstep

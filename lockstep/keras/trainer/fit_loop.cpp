@@ -147,10 +147,20 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
     }
     logs = session_->logs_of(std::move(results));
     if (gathers) gather_state(*session_);
-    callbacks.each<int, Logs&>(&Callback::on_epoch_end, loop.epoch, logs);
-    ++loop.epoch;
-    loop.within = false;
-    callbacks.each(&Callback::after_callbacks);
+    const auto end_epoch = [&] {
+      ++loop.epoch;
+      loop.within = false;
+      callbacks.each(&Callback::after_callbacks);
+    };
+    try {
+      callbacks.each<int, Logs&>(&Callback::on_epoch_end, loop.epoch, logs);
+    } catch (...) {
+      // A backup that stands in front of the callback that fails has the epoch, as in Keras. Not of several workers, as
+      // the others may not come to this point.
+      if (!session_->strategy || !session_->strategy->workers()) end_epoch();
+      throw;
+    }
+    end_epoch();
   }
   {
     const auto scope = session_->enter_strategy();
