@@ -100,6 +100,11 @@ namespace lockstep::tf {
 using namespace lockstep;
 using namespace lockstep::ops;
 namespace random = lockstep::ops::random;
+// tf.compat.v1 and tf.compat.v2: the functions of tf that have the same arguments in them.
+namespace compat {
+namespace v1 = lockstep::tf;
+namespace v2 = lockstep::tf;
+}  // namespace compat
 }  // namespace lockstep::tf
 
 // keras.metrics has the functions of keras.losses too.

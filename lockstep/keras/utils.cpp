@@ -13,6 +13,7 @@
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/mersenne_internal.h"
 #include "lockstep/random/seeds.h"
+#include "lockstep/tensor/array_internal.h"
 
 namespace lockstep::utils {
 namespace {
@@ -41,13 +42,15 @@ Tensor padded(const std::vector<std::vector<T>>& sequences, const PadOptions& op
     std::copy_n(from, kept, values.begin() + static_cast<std::ptrdiff_t>(start));
   }
   const Shape shape{static_cast<std::int64_t>(sequences.size()), static_cast<std::int64_t>(width)};
-  return ops::cast(Tensor::from_vector(values, shape), options.dtype);
+  return ops::cast(Tensor::from_vector(values, shape), options.dtype).numpy();
 }
 
 }  // namespace
 
 Tensor to_categorical(const Tensor& classes, std::optional<std::int64_t> num_classes) {
-  if (!is_integer(classes.dtype())) {
+  // As in Keras: of an array the result is one of float64, and numbers are cut off to whole ones.
+  const bool array = is_array(classes);
+  if (!array && !is_integer(classes.dtype())) {
     throw_invalid_argument(
         fmt::format("to_categorical: found {} class numbers, expected integers", dtype_name(classes.dtype())));
   }
@@ -60,7 +63,7 @@ Tensor to_categorical(const Tensor& classes, std::optional<std::int64_t> num_cla
     if (value < 0 || value >= count)
       throw_invalid_argument(fmt::format("to_categorical: class {} is outside of [0, {})", value, count));
   }
-  return ops::one_hot(numbers, count);
+  return array ? ops::cast(ops::one_hot(numbers, count), DType::kFloat64).numpy() : ops::one_hot(numbers, count);
 }
 
 Tensor pad_sequences(const std::vector<std::vector<double>>& sequences, const PadOptions& options) {
@@ -85,7 +88,7 @@ Tensor img_to_array(const Tensor& img, DType dtype) {
     throw_invalid_argument(fmt::format("img_to_array: invalid image: found shape {}, expected two or three axes",
                                        img.shape().to_string()));
   }
-  return ops::cast(img.rank() == 2 ? ops::expand_dims(img, -1) : img, dtype);
+  return ops::cast(img.rank() == 2 ? ops::expand_dims(img, -1) : img, dtype).numpy();
 }
 
 keras::Batch unpack_x_y_sample_weight(const keras::Structure& data) {
@@ -120,7 +123,8 @@ Tensor normalize(const Tensor& x, int axis, double order) {
   } else {
     throw_invalid_argument(fmt::format("normalize: invalid order: found {}, expected 1, 2 or infinity", order));
   }
-  return numbers / ops::where(ops::equal(norm, 0.0), ops::ones_like(norm), norm);
+  const Tensor normalized = numbers / ops::where(ops::equal(norm, 0.0), ops::ones_like(norm), norm);
+  return is_array(x) ? normalized.numpy() : normalized;
 }
 
 namespace {

@@ -29,6 +29,16 @@ DecodedLabels ctc_beam_search_decoder(const Tensor& inputs, const BeamSearchKeyw
   return result;
 }
 
+Tensor ctc_loss(const SparseTensor& labels, const Tensor& inputs, const Tensor& sequence_length,
+                const SparseCtcLossKeywords& o) {
+  return ops::call("CTCLoss",
+                   {o.time_major ? inputs : ops::transpose(inputs, {1, 0, 2}), labels.indices(),
+                    ops::cast(labels.values(), DType::kInt32), ops::cast(sequence_length, DType::kInt32)},
+                   {{"preprocess_collapse_repeated", o.preprocess_collapse_repeated},
+                    {"ctc_merge_repeated", o.ctc_merge_repeated},
+                    {"ignore_longer_outputs_than_inputs", o.ignore_longer_outputs_than_inputs}})[0];
+}
+
 UniqueLabels ctc_unique_labels(const Tensor& labels) {
   if (labels.rank() != 2) {
     throw_invalid_argument(fmt::format("ctc_unique_labels: the labels must have the shape (batch, length), found {}",

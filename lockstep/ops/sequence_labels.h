@@ -67,6 +67,32 @@ DecodedLabels ctc_beam_search_decoder(const Tensor& inputs, const T& sequence_le
   o.sequence_length = sequence_length;
   return ctc_beam_search_decoder(inputs, o);
 }
+// tf.compat.v1.nn.ctc_loss: one loss for each row; the last class stands for no label. inputs (steps, batch, classes),
+// or with batch first.
+struct SparseCtcLossKeywords {
+  FieldNamesOnly names_only = {};
+  bool preprocess_collapse_repeated = false;
+  bool ctc_merge_repeated = true;
+  bool ignore_longer_outputs_than_inputs = false;
+  bool time_major = true;
+};
+Tensor ctc_loss(const SparseTensor& labels, const Tensor& inputs, const Tensor& sequence_length,
+                const SparseCtcLossKeywords& o = {});
+struct SparseCtcLossArguments {
+  FieldNamesOnly names_only = {};
+  SparseTensor labels;
+  Tensor inputs = {};
+  Tensor sequence_length = {};
+  bool preprocess_collapse_repeated = false;
+  bool ctc_merge_repeated = true;
+  bool ignore_longer_outputs_than_inputs = false;
+  bool time_major = true;
+};
+inline Tensor ctc_loss(const SparseCtcLossArguments& o) {
+  return ctc_loss(
+      o.labels, o.inputs, o.sequence_length,
+      {{}, o.preprocess_collapse_repeated, o.ctc_merge_repeated, o.ignore_longer_outputs_than_inputs, o.time_major});
+}
 // The different labels of each row with zeros behind them, int64, and the index of each label among them, int32.
 struct UniqueLabels {
   Tensor labels, indices;

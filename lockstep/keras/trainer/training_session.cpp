@@ -30,6 +30,11 @@ std::vector<std::string> names_of(const Results& results) {
 }  // namespace
 
 void TrainingSession::compile(CompileOptions given) {
+  // Keras keeps the loss and the metrics of the last compile() where it is given none.
+  if (compiled && given.loss.empty()) {
+    given.loss = options.loss;
+    given.loss_weights = options.loss_weights;
+  }
   if (compiled && given.metrics.empty() && given.weighted_metrics.empty()) {
     given.metrics = options.metrics;
     given.weighted_metrics = options.weighted_metrics;
