@@ -253,6 +253,7 @@ class Dataset {
   // The elements, written into a folder by the first iterator and read from it by later ones, also of other programs. A
   // folder is of one pipeline. Throws as save() and load() do.
   Dataset snapshot(const std::string& path) const;
+  Dataset snapshot(const std::string& path, const SnapshotKeywords&) const { return snapshot(path); }
   // Writes all elements into a folder, for load() and TensorFlow's. Throws InvalidArgument for infinite datasets.
   void save(const std::string& path) const;
   // A thread computes up to buffer_size elements ahead; -1 (AUTOTUNE): 2.

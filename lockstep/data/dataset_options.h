@@ -41,6 +41,31 @@ struct Options {
   };
   Threading threading;                               // has no effect
   std::optional<bool> deterministic = std::nullopt;  // has no effect: orders never depend on timing
+  struct Autotune {
+    std::optional<bool> enabled = std::nullopt;
+    std::optional<int> cpu_budget = std::nullopt;
+    std::optional<std::int64_t> ram_budget = std::nullopt;
+  };
+  Autotune autotune;  // has no effect, as the options below
+  struct Optimization {
+    std::optional<bool> apply_default_optimizations = std::nullopt;
+    std::optional<bool> filter_fusion = std::nullopt;
+    std::optional<bool> filter_parallelization = std::nullopt;
+    std::optional<bool> inject_prefetch = std::nullopt;
+    std::optional<bool> map_and_batch_fusion = std::nullopt;
+    std::optional<bool> map_and_filter_fusion = std::nullopt;
+    std::optional<bool> map_fusion = std::nullopt;
+    std::optional<bool> map_parallelization = std::nullopt;
+    std::optional<bool> noop_elimination = std::nullopt;
+    std::optional<bool> parallel_batch = std::nullopt;
+    std::optional<bool> shuffle_and_repeat_fusion = std::nullopt;
+  };
+  Optimization experimental_optimization;
+  std::optional<bool> experimental_slack = std::nullopt;
+};
+struct SnapshotKeywords {
+  FieldNamesOnly names_only = {};
+  std::string compression = "AUTO";  // has no effect
 };
 
 struct MapOptions {

@@ -336,6 +336,15 @@ Unpacked dynamic_partition(const Tensor& data, const Tensor& partitions, std::in
 Tensor dynamic_stitch(const Tensors& indices, const Tensors& data);
 // x[begin:end:strides] of all axes.
 Tensor strided_slice(const Tensor& x, const Ints& begin, const Ints& end, const Ints& strides = {});
+struct StridedSliceKeywords {
+  FieldNamesOnly names_only = {};
+  Ints begin = {};
+  Ints end = {};
+  Ints strides = {};
+};
+inline Tensor strided_slice(const Tensor& x, const StridedSliceKeywords& o) {
+  return strided_slice(x, o.begin, o.end, o.strides);
+}
 // x, whose shape is checked. Throws InvalidArgument for another one.
 Tensor ensure_shape(const Tensor& x, const Shape& shape);
 Tensor tensor_scatter_nd_update(const Tensor& x, const Tensor& indices, const Tensor& updates);

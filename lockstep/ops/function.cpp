@@ -129,9 +129,9 @@ struct Function::State {
   std::size_t seen_in_calls = 0;
 };
 
-std::shared_ptr<Function::State> Function::make(Signature input_signature, Call call) {
+std::shared_ptr<Function::State> Function::make(Signature input_signature, Call call, bool takes_nothing) {
   std::optional<Signature> given;
-  if (!input_signature.empty()) given = std::move(input_signature);
+  if (takes_nothing || !input_signature.empty()) given = std::move(input_signature);
   return std::make_shared<State>(std::move(given), std::move(call), "");
 }
 

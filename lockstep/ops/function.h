@@ -244,7 +244,7 @@ class Function {
     if constexpr (requires { fn.input_signature(); }) {
       state_ = make(fn.input_signature(), of_arguments(fn.unchecked()));
     } else {
-      state_ = make({}, of_arguments(std::move(fn)));
+      state_ = make({}, of_arguments(std::move(fn)), kTakesNothing<Fn>);
     }
   }
   template <typename... Arguments>
@@ -268,8 +268,9 @@ class Function {
     (add_spec(signature, arguments), ...);
     return concrete(std::move(signature), {as_constant(arguments)...});
   }
-  // What a SavedModel contains: this function, if it has an input signature; otherwise one for each of the dtypes and
-  // shapes that calls have had (the first hundred) or that get_concrete_function() was asked for, in this order.
+  // What a SavedModel contains: this function, if it has an input signature or no arguments; otherwise one for each of
+  // the dtypes and shapes that calls have had (the first hundred) or that get_concrete_function() was asked for, in
+  // this order.
   std::vector<Function> concrete_functions() const;
   // The same function, not an equal one.
   friend bool operator==(const Function& a, const Function& b) { return a.state_ == b.state_; }
@@ -277,7 +278,8 @@ class Function {
  private:
   using Call = std::function<Nested<Tensor>(const std::vector<Nested<Tensor>>&)>;
   struct State;
-  static std::shared_ptr<State> make(Signature input_signature, Call call);
+  // `takes_nothing`: a function without arguments has a signature, the empty one.
+  static std::shared_ptr<State> make(Signature input_signature, Call call, bool takes_nothing = false);
   State& state() const;
   // `constants`: for each argument, its value if it is a number or a string.
   using Constants = std::vector<std::optional<Tensor>>;
@@ -316,6 +318,13 @@ class Function {
       return internal::SignatureOf<Fn>();
     }
   }
+  template <typename T>
+  struct IsWithoutArguments : std::false_type {};
+  template <typename R>
+  struct IsWithoutArguments<R()> : std::true_type {};
+  template <typename Fn>
+  static constexpr bool kTakesNothing = IsWithoutArguments<typename decltype(signature_of<Fn>())::type>::value;
+
   template <typename Fn>
   static Call of_arguments(Fn fn) {
     using FunctionType = typename decltype(signature_of<Fn>())::type;

@@ -11,6 +11,11 @@
 
 namespace lockstep {
 
+Tensor values_at(const Tensor& dense, const SparseTensor& sparse) {
+  if (dense.rank() == 0) return dense;
+  return ops::gather_nd(ops::broadcast_to(dense, sparse.shape()), sparse.indices());
+}
+
 SparseTensor::SparseTensor(const Parts& parts)
     : indices_(ops::cast(parts.indices, DType::kInt64)),
       values_(parts.values),

@@ -52,6 +52,22 @@ class SparseTensor {
  private:
   Tensor indices_, values_, dense_shape_;
 };
+// The elements of a dense tensor, which is broadcast to the shape, at the indices of a sparse one.
+Tensor values_at(const Tensor& dense, const SparseTensor& sparse);
+// x * 2.0, x / rows: by a number or a dense tensor that is broadcast to the shape. Templates, so that what is a list or
+// a dict of tensors is none.
+template <std::same_as<SparseTensor> S, std::convertible_to<Tensor> T>
+S operator*(const S& x, const T& y) {
+  return x.with_values(x.values() * values_at(y, x));
+}
+template <std::same_as<SparseTensor> S, std::convertible_to<Tensor> T>
+S operator*(const T& y, const S& x) {
+  return x * y;
+}
+template <std::same_as<SparseTensor> S, std::convertible_to<Tensor> T>
+S operator/(const S& x, const T& y) {
+  return x.with_values(x.values() / values_at(y, x));
+}
 // "SparseTensor(indices=..., values=..., dense_shape=...)".
 std::ostream& operator<<(std::ostream& out, const SparseTensor& sparse);
 

@@ -204,6 +204,8 @@ class LoadedModel {
            !std::is_convertible_v<const X&, std::vector<Structure>>) Structure
       call(const std::string& name, const X& argument)
   const { return call(name, std::vector<Structure>{argument}); }
+  // Of none: loaded.call("state").
+  Structure call(const std::string& name) const { return call(name, std::vector<Structure>()); }
   // The endpoint of Keras's model.export(): artifact.serve(x).
   template <typename... X>
   Structure serve(const X&... arguments) const {
@@ -213,6 +215,7 @@ class LoadedModel {
   Structure operator()(const Structure& inputs, std::optional<bool> training = std::nullopt) const {
     return call("__call__", {inputs}, training);
   }
+  Structure operator()() const { return call("__call__"); }
   // Of the root. Scalars; empty where the model has none.
   Tensors regularization_losses() const;
 

@@ -172,10 +172,15 @@ std::ostream& operator<<(std::ostream& out, const CheckpointPath& path);
 // there; empty when there is none.
 CheckpointPath latest_checkpoint(const std::string& directory, const std::string& latest_filename = "checkpoint");
 
+// Names and shapes, which print as in Python: [('w', [3, 2])].
+struct CheckpointVariables : std::vector<std::pair<std::string, Shape>> {
+  using vector::vector;
+};
+std::ostream& operator<<(std::ostream& out, const CheckpointVariables& variables);
 // tf.train.list_variables: names and shapes of the tensors of a checkpoint, by name. `path` is a prefix or a folder,
 // whose newest checkpoint is taken. Errors as Checkpoint::read; NotFound for none:
 // list_variables(latest_checkpoint(d)).
-std::vector<std::pair<std::string, Shape>> list_variables(const std::optional<std::string>& path);
+CheckpointVariables list_variables(const std::optional<std::string>& path);
 
 // What a reader knows of each tensor: a dict by names.
 template <typename T>

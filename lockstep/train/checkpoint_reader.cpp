@@ -1,4 +1,6 @@
 // Tensors of a checkpoint by name.
+#include <ostream>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -53,7 +55,22 @@ ReaderMap<DType> CheckpointReader::get_variable_to_dtype_map() const {
   return dtypes;
 }
 
-std::vector<std::pair<std::string, Shape>> list_variables(const std::optional<std::string>& path) {
+std::ostream& operator<<(std::ostream& out, const CheckpointVariables& variables) {
+  const char* separator = "";
+  out << "[";
+  for (const auto& [name, shape] : variables) {
+    out << separator << "('" << name << "', [";
+    separator = ", ";
+    const char* between = "";
+    for (const std::int64_t extent : shape) {
+      out << between << extent;
+      between = ", ";
+    }
+    out << "])";
+  }
+  return out << "]";
+}
+CheckpointVariables list_variables(const std::optional<std::string>& path) {
   const auto shapes = CheckpointReader(path).get_variable_to_shape_map();
   return {shapes.begin(), shapes.end()};
 }

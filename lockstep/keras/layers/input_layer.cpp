@@ -110,10 +110,11 @@ Tensor make_input(const Shape& shape, const InputOptions& options) {
 }
 
 Tensor Input(const InputKeywords& keywords) {
-  if (keywords.batch_shape.known_rank())
-    return InputWithBatchShape(keywords.batch_shape, {.dtype = keywords.dtype, .name = keywords.name});
-  return make_input(keywords.shape,
-                    {.batch_size = keywords.batch_size, .dtype = keywords.dtype, .name = keywords.name});
+  InputOptions options{
+      .dtype = keywords.dtype, .sparse = keywords.sparse, .ragged = keywords.ragged, .name = keywords.name};
+  if (keywords.batch_shape.known_rank()) return InputWithBatchShape(keywords.batch_shape, options);
+  options.batch_size = keywords.batch_size;
+  return make_input(keywords.shape, options);
 }
 
 }  // namespace lockstep::layers

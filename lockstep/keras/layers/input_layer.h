@@ -79,6 +79,8 @@ struct InputKeywords {
   Shape shape = {};
   std::optional<std::int64_t> batch_size = std::nullopt;
   keras::DTypeName dtype = {};
+  bool sparse = false;
+  bool ragged = false;
   Shape batch_shape = Shape::unknown_rank();  // with the batch axis, in the place of shape and batch_size
   keras::OptionalName name = {};
 };
