@@ -387,12 +387,33 @@ Json RaggedTensor::to_list() const {
   return out;
 }
 
-std::string RaggedTensor::to_string() const { return ragged_text(splits_, values_); }
+namespace {
+
+// Python's list of the elements.
+std::string list_text(const Tensor& values) {
+  if (values.rank() == 0) {
+    const std::string text = values.to_string();  // tf.Tensor(…, shape=…
+    const std::size_t begin = text.find('(') + 1;
+    return text.substr(begin, text.rfind(", shape=") - begin);
+  }
+  std::string out = "[";
+  for (std::int64_t row = 0; row < values.dim(0); ++row) out += (row ? ", " : "") + list_text(values[row]);
+  return out + "]";
+}
+
+}  // namespace
+
+std::string RaggedTensor::to_string() const {
+  if (splits_.empty()) return list_text(values_);
+  std::string out = "[";
+  for (std::int64_t row = 0; row < nrows(); ++row) out += (row ? ", " : "") + (*this)[row].to_string();
+  return out + "]";
+}
 std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged) {
   if (ragged.ragged_rank() == 0) return out << ragged.flat_values();
   if (!ragged.flat_values().is_value())
     return out << "tf.RaggedTensor(values=" << ragged.values() << ", row_splits=" << ragged.row_splits() << ")";
-  return out << "<tf.RaggedTensor " << ragged.to_string() << ">";
+  return out << "<tf.RaggedTensor " << ragged_text(ragged.nested_row_splits(), ragged.flat_values()) << ">";
 }
 
 namespace ragged {

@@ -75,4 +75,24 @@ TEST(KerasProgramLines, UtilitiesGiveArrays) {
   EXPECT_EQ(printed(keras::utils::img_to_array(tf::ones({1, 1, 2}, tf::uint8))), "[[[1. 1.]]]");
 }
 
+TEST(KerasProgramLines, ListsOfBooleansAndIndicesOfArrays) {
+  ls::List<bool> done = {true, false};
+  EXPECT_FALSE(done[-1]);
+  done[-1] = true;
+  EXPECT_TRUE(done[1]);
+  const ls::List<int> actions = {7, 8, 9};
+  std::vector<int> found;
+  for (const auto& i : np::array({2, 0})) found.push_back(actions[i]);
+  EXPECT_EQ(found, (std::vector<int>{9, 7}));
+  EXPECT_THROW((void)actions[Tensor(3)], ls::errors::OutOfRangeError);
+}
+
+TEST(KerasProgramLines, ParallelIterationsOfLoops) {
+  const auto add = [](const Tensor& a, const Tensor& b) { return a + b; };
+  expect_near(tf::scan(add, tf::constant({1, 2, 3}), {.initializer = 0, .parallel_iterations = 1}), {1, 3, 6});
+  const auto small = [](const Tensor& i) { return i < 3; };
+  const auto next = [](const Tensor& i) { return i + 1; };
+  expect_near(tf::while_loop(small, next, 0, {.parallel_iterations = 1, .maximum_iterations = 10}), {3});
+}
+
 }  // namespace lines_of_keras_programs
