@@ -193,6 +193,24 @@ TEST(CompiledPlan, LeavesWrongAxesToThePlainOperations) {
   for (const auto& [begin, size] : slices) EXPECT_FALSE(compiles(begin, size));
 }
 
+// So are more elements than memory can have: their number does not fit in 64 bits.
+TEST(CompiledPlan, LeavesTooManyElementsToThePlainOperations) {
+  const auto compiles = [](std::int64_t rows, std::int64_t columns) {
+    Network g;
+    g.input();
+    g.constant("shape", Tensor::from_vector(std::vector<std::int64_t>{rows, columns, 2, 4}));
+    g("y", "BroadcastTo", {"x", "shape"}, {{"T", DType::kFloat32}, {"Tidx", DType::kInt64}});
+    g.finish();
+    const Plan plan(g.graph, *g.library, {g.graph.parse_output("x")}, {g.graph.parse_output("y")}, {}, "test");
+    RunBudget budget(RunLimits::none(), 0);
+    RunContext context{*g.resources, *g.library, budget};
+    CompiledPlan compiled;
+    return compiled.run(plan, {numbers({2, 4}, 1)}, context).has_value();
+  };
+  EXPECT_TRUE(compiles(3, 5));
+  EXPECT_FALSE(compiles((std::int64_t{1} << 32) + 5, (std::int64_t{1} << 32) - 1));
+}
+
 // So are numbers that are no scalars.
 TEST(CompiledPlan, LeavesWrongScalarsToThePlainOperations) {
   const auto compiles = [](const std::string& op, const Tensor& number) {

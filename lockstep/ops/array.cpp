@@ -304,8 +304,8 @@ Ints whole_sizes(Ints sizes, std::int64_t total) {
       wild = static_cast<std::int64_t>(i);
     } else if (sizes[i] < 0) {
       throw_invalid_argument("split sizes must not be negative, but for one -1");
-    } else {
-      known += sizes[i];
+    } else if (__builtin_add_overflow(known, sizes[i], &known)) {
+      throw_invalid_argument("the split sizes are too large");
     }
   }
   if (wild >= 0) sizes[static_cast<std::size_t>(wild)] = total - known;
@@ -352,7 +352,8 @@ Shapes pad_shape(const Call& call) {
   if (!x.known_rank() && amounts) x = Shape(Ints(amounts->size() / 2, kUnknownDim));
   for (int i = 0; x.known_rank() && i < x.rank(); ++i) {
     const auto at = static_cast<std::size_t>(2 * i);
-    x[i] = amounts && at + 1 < amounts->size() ? add_dims(x[i], (*amounts)[at] + (*amounts)[at + 1]) : kUnknownDim;
+    x[i] = amounts && at + 1 < amounts->size() ? add_dims(add_dims(x[i], (*amounts)[at]), (*amounts)[at + 1])
+                                               : kUnknownDim;
   }
   return {x};
 }

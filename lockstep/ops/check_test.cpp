@@ -1,5 +1,6 @@
 // Calls that break an operation's contract: each is an Error, whatever the kernel would do with it.
 #include <cmath>
+#include <limits>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -182,6 +183,16 @@ TEST(Contract, ShapesOfInputs) {
   const Tensor sets = Tensor::zeros(Shape{0, 2}, DType::kInt32);
   message_of("DenseToDenseSetOperation", {sets, sets}, {{"set_operation", std::string("a")}});
   for (const char* format : {"shortest", "scientific"}) message_of("AsString", {ints32({1})}, {{format, true}});
+}
+
+TEST(Contract, ExtentsThatDoNotFitIn64Bits) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const Tensor two = Tensor::zeros(Shape{2}), matrix = Tensor::zeros(Shape{2, 3}),
+               axis = Tensor::scalar<std::int32_t>(0);
+  message_of("SplitV", {two, ints64({most, most, 4}), axis}, {{"num_split", std::int64_t{3}}});
+  message_of("Pad", {two, Tensor::from_vector(std::vector<std::int64_t>{most, 1}, Shape{1, 2})}, {});
+  message_of("Tile", {matrix, ints64({most, 3})}, {});
+  message_of("UnsortedSegmentSum", {two, ints32({0, 1}), Tensor::scalar(most)}, {});
 }
 
 // tf.clip_by_value broadcasts its bounds, the operation ClipByValue does not. Expected values: TensorFlow 2.21.

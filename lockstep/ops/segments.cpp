@@ -72,7 +72,7 @@ at::Tensor segments(const at::Tensor& values, const at::Tensor& ids, std::int64_
   const at::Tensor data = choice ? ordered(values) : widen(values);
   const std::int64_t n = ids.numel();
   Ints inner(data.sizes().begin() + ids.dim(), data.sizes().end());
-  Ints flat = {n}, shape = {num + 1};
+  Ints flat = {n}, shape = {add_dims(num, 1)};
   flat.insert(flat.end(), inner.begin(), inner.end());
   shape.insert(shape.end(), inner.begin(), inner.end());
   element_count(shape);

@@ -84,11 +84,15 @@ Shape merge_shapes(const Shape& a, const Shape& b) {
 }
 
 std::int64_t add_dims(std::int64_t a, std::int64_t b) {
-  return a == kUnknownDim || b == kUnknownDim ? kUnknownDim : a + b;
+  if (a == kUnknownDim || b == kUnknownDim) return kUnknownDim;
+  if (__builtin_add_overflow(a, b, &a)) throw_invalid_argument("the extents are too large");
+  return a;
 }
 std::int64_t mul_dims(std::int64_t a, std::int64_t b) {
   if (a == 0 || b == 0) return 0;
-  return a == kUnknownDim || b == kUnknownDim ? kUnknownDim : a * b;
+  if (a == kUnknownDim || b == kUnknownDim) return kUnknownDim;
+  if (__builtin_mul_overflow(a, b, &a)) throw_invalid_argument("the extents are too large");
+  return a;
 }
 
 std::int64_t window_output(std::int64_t input, std::int64_t window, std::int64_t stride, std::int64_t dilation,

@@ -73,8 +73,8 @@ bool as_small_value(const Tensor& tensor, DType dtype, SmallValue& value) {
 
 Tensor from_small_value(const SmallValue& value) {
   at::Tensor out = at::empty(value.shape(), at::TensorOptions(to_scalar_type(value.dtype)));
-  std::memcpy(out.mutable_data_ptr(), value.data,
-              static_cast<std::size_t>(value.count) * static_cast<std::size_t>(out.element_size()));
+  const std::size_t bytes = static_cast<std::size_t>(value.count) * static_cast<std::size_t>(out.element_size());
+  if (bytes > 0) std::memcpy(out.mutable_data_ptr(), value.data, bytes);
   return wrap(std::move(out));
 }
 
