@@ -329,10 +329,12 @@ Tensors Lowering::symbols_of(std::span<const Lowered> inputs, bool other) {
   return symbols;
 }
 
-// The number of elements; nothing for negative extents, and for more elements than there can be.
+// The number of elements, as far as extents are known; nothing for negative ones, and for more elements than there can
+// be.
 static std::optional<std::int64_t> count_of(const Dims& dims) {
   std::int64_t count = 1;
   for (const std::int64_t dim : dims) {
+    if (dim == kUnknownDim) continue;
     if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) return std::nullopt;
   }
   return count;
@@ -344,13 +346,10 @@ std::vector<Lowered> Lowering::infer(const Step& step, std::span<const Lowered> 
   for (const ops::OutputType& type : shapes(false)) {
     Lowered& known = outputs.emplace_back();
     known.dtype = type.dtype, known.dims = known.other_dims = type.shape.dims();
-    if (!type.shape.known_rank() || !type.shape.fully_known()) {
-      known.dtype = DType::kInvalid;
-      continue;
-    }
     const std::optional<std::int64_t> count = count_of(known.dims);
     require(count.has_value());
-    if (!has_bytes(type.dtype) || *count == 0) known.dtype = DType::kInvalid;
+    const bool fits = type.shape.known_rank() && type.shape.fully_known() && has_bytes(type.dtype) && *count > 0;
+    if (!fits) known.dtype = DType::kInvalid;
   }
   if (!by_rows()) return outputs;
   // One row more must give results of one row more.
