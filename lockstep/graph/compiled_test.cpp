@@ -163,6 +163,16 @@ TEST(CompiledPlan, LeavesWrongIndicesToThePlainOperations) {
   }
 }
 
+// Whether the graph, from "x" of shape [2, 4] to "y", runs as a program.
+bool is_compiled(Network& g) {
+  g.finish();
+  const Plan plan(g.graph, *g.library, {g.graph.parse_output("x")}, {g.graph.parse_output("y")}, {}, "test");
+  RunBudget budget(RunLimits::none(), 0);
+  RunContext context{*g.resources, *g.library, budget};
+  CompiledPlan compiled;
+  return compiled.run(plan, {numbers({2, 4}, 1)}, context).has_value();
+}
+
 // Axes and places outside of the tensor, or an axis named twice, are for the plain operations, too.
 TEST(CompiledPlan, LeavesWrongAxesToThePlainOperations) {
   using Numbers = std::vector<std::int32_t>;
@@ -176,12 +186,7 @@ TEST(CompiledPlan, LeavesWrongAxesToThePlainOperations) {
       g.integers("second", second);
       g("y", "Slice", {"x", "first", "second"}, {{"T", DType::kFloat32}, {"Index", DType::kInt32}});
     }
-    g.finish();
-    const Plan plan(g.graph, *g.library, {g.graph.parse_output("x")}, {g.graph.parse_output("y")}, {}, "test");
-    RunBudget budget(RunLimits::none(), 0);
-    RunContext context{*g.resources, *g.library, budget};
-    CompiledPlan compiled;
-    return compiled.run(plan, {numbers({2, 4}, 1)}, context).has_value();
+    return is_compiled(g);
   };
   EXPECT_TRUE(compiles({0, -1}, {}));
   EXPECT_TRUE(compiles({1, 0}, {1, 4}));
@@ -200,18 +205,13 @@ TEST(CompiledPlan, LeavesTooManyElementsToThePlainOperations) {
     g.input();
     g.constant("shape", Tensor::from_vector(std::vector<std::int64_t>{rows, columns, 2, 4}));
     g("y", "BroadcastTo", {"x", "shape"}, {{"T", DType::kFloat32}, {"Tidx", DType::kInt64}});
-    g.finish();
-    const Plan plan(g.graph, *g.library, {g.graph.parse_output("x")}, {g.graph.parse_output("y")}, {}, "test");
-    RunBudget budget(RunLimits::none(), 0);
-    RunContext context{*g.resources, *g.library, budget};
-    CompiledPlan compiled;
-    return compiled.run(plan, {numbers({2, 4}, 1)}, context).has_value();
+    return is_compiled(g);
   };
   EXPECT_TRUE(compiles(3, 5));
   EXPECT_FALSE(compiles((std::int64_t{1} << 32) + 5, (std::int64_t{1} << 32) - 1));
 }
 
-// So are numbers that are no scalars.
+// So are tensors with axes where a scalar is expected.
 TEST(CompiledPlan, LeavesWrongScalarsToThePlainOperations) {
   const auto compiles = [](const std::string& op, const Tensor& number) {
     Network g;
@@ -229,12 +229,7 @@ TEST(CompiledPlan, LeavesWrongScalarsToThePlainOperations) {
       g.constant("amounts", Tensor::from_vector(std::vector<std::int32_t>{0, 0, 1, 1}, {2, 2}));
       g("y", op, {"x", "amounts", "number"}, {{"T", DType::kFloat32}, {"Tpaddings", DType::kInt32}});
     }
-    g.finish();
-    const Plan plan(g.graph, *g.library, {g.graph.parse_output("x")}, {g.graph.parse_output("y")}, {}, "test");
-    RunBudget budget(RunLimits::none(), 0);
-    RunContext context{*g.resources, *g.library, budget};
-    CompiledPlan compiled;
-    return compiled.run(plan, {numbers({2, 4}, 1)}, context).has_value();
+    return is_compiled(g);
   };
   for (const char* op : {"OneHot", "PadV2"}) {
     EXPECT_TRUE(compiles(op, Tensor::scalar(0.5f))) << op;
