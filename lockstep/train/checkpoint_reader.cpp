@@ -8,6 +8,7 @@
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/keras/printing.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/restoration_internal.h"
 
@@ -59,14 +60,8 @@ std::ostream& operator<<(std::ostream& out, const CheckpointVariables& variables
   const char* separator = "";
   out << "[";
   for (const auto& [name, shape] : variables) {
-    out << separator << "('" << name << "', [";
+    out << separator << "('" << name << "', " << shape.as_list() << ")";
     separator = ", ";
-    const char* between = "";
-    for (const std::int64_t extent : shape) {
-      out << between << extent;
-      between = ", ";
-    }
-    out << "])";
   }
   return out << "]";
 }
